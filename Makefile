@@ -1,0 +1,27 @@
+# `make demo` and `make test` install what they need; run again, they install nothing twice.
+.PHONY: install demo test lint protos bench
+
+install:
+	@.ci/install cpu
+
+demo: install
+	@.venv/bin/inferdeck demo
+
+test:
+	@.ci/install cpu dev
+	@.venv/bin/python -m pytest
+
+lint:
+	@.ci/install cpu dev
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports
+
+protos:
+	@.ci/install cpu dev
+	@.venv/bin/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. control_plane/contracts/v1/worker.proto control_plane/contracts/v1/operator.proto
+
+bench:
+	@.ci/install cpu dev
+	@.venv/bin/python -m tests.bench

@@ -1,0 +1,89 @@
+"""What a gateway asks of a router, wherever the router lives.
+
+The gateway knows who is calling; the router knows where a call runs. They meet here: a ``RoutedCall`` goes down,
+deltas come back into a ``CallSink``. The embedded router and a remote one implement the same ``Router``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from control_plane.contracts.errors import InferDeckError
+from control_plane.contracts.fleet import ModelView, Stage
+from control_plane.contracts.worker import Delta, Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedCall:
+    """One call to place. ``arrival_mono`` is ``time.monotonic()`` when the first byte of the request came in.
+
+    ``stages`` are those that the gateway has finished (auth, tokenise), for the request's timeline.
+    """
+
+    request_id: str
+    model: str
+    prompt_token_ids: Sequence[int]
+    sampling: Sampling
+    stream: bool
+    arrival_unix: float
+    arrival_mono: float
+    priority: int = 0
+    cache_salt: str = ""
+    key_id: str = ""
+    api: str = "chat"
+    stages: tuple[Stage, ...] = ()
+
+
+class CallSink(Protocol):
+    """Where a call's answer goes. Called on the event loop's thread; neither method may block or raise.
+
+    A call ends with a delta that has ``done`` set, or with ``failed``; nothing comes after either. ``Delta.call`` is
+    the router's number and means nothing to the gateway; ``Delta.error`` never reaches it (it becomes ``failed``).
+    """
+
+    def delta(self, delta: Delta) -> None: ...
+
+    def failed(self, error: InferDeckError) -> None: ...
+
+
+class CallHandle(Protocol):
+    """A call that was submitted."""
+
+    @property
+    def worker_id(self) -> str:
+        """Where it runs now; empty while it waits."""
+        ...
+
+    def cancel(self, reason: str) -> None:
+        """The client left: stop the generation wherever it is. The sink hears nothing more. Idempotent."""
+        ...
+
+
+class Router(Protocol):
+    """Places calls. ``submit`` never waits; refusals come at once as an exception, later ones through the sink."""
+
+    def submit(self, call: RoutedCall, sink: CallSink) -> CallHandle: ...
+
+    def models(self) -> Sequence[ModelView]:
+        """Every configured model, with or without workers."""
+        ...
+
+    def ready(self) -> bool:
+        """Whether at least one endpoint can be picked."""
+        ...
+
+    async def tokenizer_files(self, model: str) -> TokenizerBundle:
+        """The tokenizer of a model, from any of its workers. Raises NotFound, or Unavailable while none is up."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerBundle:
+    """A model's tokenizer files by name, their hash, and what bounds a prompt."""
+
+    hash: str
+    files: dict[str, bytes]
+    max_context: int
+    vocab_size: int

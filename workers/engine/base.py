@@ -1,0 +1,80 @@
+"""What every engine is to the worker around it.
+
+An engine turns calls into deltas. It calls ``sink`` once per engine step with everything that step produced, from the
+event loop's thread; the sink never blocks. Implementations: ``vllm_engine`` (real vLLM), ``scripted`` (exact tokens,
+bytes, delays and deaths, for tests and benchmarks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from control_plane.contracts.worker import Delta, Generate, ModelInfo
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLoad:
+    """One sample of the engine's own counters; totals count since the engine started."""
+
+    running: int = 0
+    waiting: int = 0
+    total_blocks: int = 0
+    used_blocks: int = 0
+    generated_tokens: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    preemptions: int = 0
+    steps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerFile:
+    name: str
+    data: bytes
+
+
+Sink = Callable[[Sequence[Delta]], None]
+
+
+class EngineDead(Exception):
+    """The engine can serve nothing more; the message says what is known of the cause."""
+
+
+class Engine(Protocol):
+    """The engine's whole life: ``start`` → ``submit``/``abort`` … → ``stop``.
+
+    ``submit`` may raise ``InferDeckError`` for a call that the engine refuses; after it returned, the call ends with
+    exactly one delta that has ``done`` or ``error`` set, whatever happens. ``call`` numbers are unique in the worker.
+    """
+
+    name: str
+    version: str
+    device: str
+
+    async def start(self) -> ModelInfo:
+        """Load everything and generate one token for real; returns when the engine can serve."""
+        ...
+
+    def submit(self, call: Generate, sink: Sink) -> None: ...
+
+    def abort(self, call: int) -> None:
+        """End a call early: its last delta says so, and its KV blocks are freed. Unknown calls are ignored."""
+        ...
+
+    def load(self) -> EngineLoad: ...
+
+    def pids(self) -> tuple[int, ...]:
+        """Processes that belong to the engine, besides the worker itself."""
+        ...
+
+    async def dead(self) -> str:
+        """Return, with what is known of the cause, when the engine has died by itself."""
+        ...
+
+    def tokenizer_files(self) -> Sequence[TokenizerFile]: ...
+
+    async def stop(self) -> None:
+        """Free everything; all processes of the engine have ended when this returns."""
+        ...
