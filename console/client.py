@@ -1,0 +1,168 @@
+"""The operators' API from the outside: every call of ``v1/operator.proto``, in contract dataclasses.
+
+The console's only door to the control plane, and the only module of it that sees generated stubs. Errors are the
+tree of ``contracts/errors.py``; ``Unreachable`` means that nobody answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its own lines would mix with ours on stderr
+
+import grpc
+
+from console.home import Home, Target, Unreachable, target_for
+from control_plane.contracts.errors import InferDeckError
+from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, ShutdownProgress, Snapshot
+from control_plane.contracts.v1 import operator_pb2 as pb
+from control_plane.contracts.v1.operator_pb2_grpc import OperatorStub
+from control_plane.contracts.wire.convert import from_wire
+from control_plane.contracts.wire.status import REASON_KEY, error_from
+
+T = TypeVar("T")
+
+CONNECT_TIMEOUT_S = 3.0
+CALL_TIMEOUT_S = 20.0
+_OPTIONS = [
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.max_receive_message_length", 64 << 20),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+]
+
+
+class OperatorClient:
+    """One connection to a control plane; make and use it inside one running event loop.
+
+    ::
+
+        async with OperatorClient.open() as client:
+            snapshot = await client.get_snapshot()
+            async for snapshot in client.watch(): ...
+
+    Streams end by closing the iterator (``aclose``) or cancelling the task that reads it.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._channel = grpc.aio.insecure_channel(target.address, options=_OPTIONS)
+        stub: Any = OperatorStub
+        self._stub = stub(self._channel)
+        self._metadata = (("authorization", f"Bearer {target.operator_key}"),)
+
+    @classmethod
+    def open(
+        cls,
+        home: str | os.PathLike[str] | None = None,
+        server: str | None = None,
+        operator_key_file: str | None = None,
+    ) -> Self:
+        """A client of the platform in ``home`` (see ``Home.find``), or at ``server``. Raises Unreachable at once
+        when the home has no running control plane."""
+        return cls(target_for(Home.find(home), server, operator_key_file))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    async def get_snapshot(self, *, finished_requests: bool = False) -> Snapshot:
+        request = pb.GetSnapshotRequest(finished_requests=finished_requests)
+        return from_wire(await self._unary(self._stub.GetSnapshot, request), Snapshot)
+
+    def watch(self, interval_s: float = 0.0, *, finished_requests: bool = False) -> AsyncIterator[Snapshot]:
+        """A snapshot now and after every change, at most every ``interval_s`` seconds (0: the server's default)."""
+        request = pb.WatchRequest(interval_s=interval_s, finished_requests=finished_requests)
+        return self._stream(self._stub.Watch, request, Snapshot)
+
+    async def cordon(self, worker_id: str, *, dry_run: bool = False) -> ActionResult:
+        request = pb.WorkerRef(worker_id=worker_id, dry_run=dry_run)
+        return from_wire(await self._unary(self._stub.Cordon, request), ActionResult)
+
+    async def uncordon(self, worker_id: str, *, dry_run: bool = False) -> ActionResult:
+        request = pb.WorkerRef(worker_id=worker_id, dry_run=dry_run)
+        return from_wire(await self._unary(self._stub.Uncordon, request), ActionResult)
+
+    def drain(self, worker_id: str, *, timeout_s: float = 0.0, dry_run: bool = False) -> AsyncIterator[DrainProgress]:
+        """Cordon, then progress until nothing runs; the last one has ``done`` or ``timed_out`` set."""
+        request = pb.DrainWorkerRequest(worker_id=worker_id, timeout_s=timeout_s, dry_run=dry_run)
+        return self._stream(self._stub.Drain, request, DrainProgress)
+
+    async def scale(self, pool: str, replicas: int, *, dry_run: bool = False) -> ActionResult:
+        request = pb.ScaleRequest(pool=pool, replicas=replicas, dry_run=dry_run)
+        return from_wire(await self._unary(self._stub.Scale, request), ActionResult)
+
+    async def cancel(self, request_id: str, *, dry_run: bool = False) -> ActionResult:
+        request = pb.CancelRequestRequest(request_id=request_id, dry_run=dry_run)
+        return from_wire(await self._unary(self._stub.CancelRequest, request), ActionResult)
+
+    async def logs(self, target: str, *, tail_lines: int = 0, follow: bool = False) -> AsyncIterator[bytes]:
+        """Pieces of a log as they stand in its file (not aligned to lines or characters)."""
+        request = pb.LogsRequest(target=target, tail_lines=tail_lines, follow=follow)
+        async for chunk in self._messages(self._stub.Logs, request):
+            yield chunk.data
+
+    def events(self, since: int = 0, *, follow: bool = False) -> AsyncIterator[Event]:
+        """Events with ``seq`` above ``since``, oldest first."""
+        return self._stream(self._stub.Events, pb.EventsRequest(since=since, follow=follow), Event)
+
+    def shutdown(self, grace_s: float = 0.0) -> AsyncIterator[ShutdownProgress]:
+        """Stop everything. The control plane ends after the last message."""
+        return self._stream(self._stub.Shutdown, pb.ShutdownRequest(grace_s=grace_s), ShutdownProgress)
+
+    async def _unary(self, method: Any, request: Any) -> Any:
+        try:
+            return await method(request, metadata=self._metadata, timeout=CALL_TIMEOUT_S)
+        except grpc.aio.AioRpcError as error:
+            raise self._error(error) from None
+
+    async def _stream(self, method: Any, request: Any, cls: type[T]) -> AsyncIterator[T]:
+        async for message in self._messages(method, request):
+            yield from_wire(message, cls)
+
+    async def _messages(self, method: Any, request: Any) -> AsyncIterator[Any]:
+        call = method(request, metadata=self._metadata)
+        try:
+            await self._connected(call.wait_for_connection())
+            async for message in call:
+                yield message
+        except grpc.aio.AioRpcError as error:
+            raise self._error(error) from None
+        finally:
+            call.cancel()
+
+    async def _connected(self, connection: Awaitable[None]) -> None:
+        """A call that waits has no deadline of its own, but nobody should wait for a host that never answers."""
+        try:
+            await asyncio.wait_for(connection, CONNECT_TIMEOUT_S)
+        except TimeoutError:
+            raise self._unreachable("no answer") from None
+
+    def _error(self, error: grpc.aio.AioRpcError) -> InferDeckError:
+        reasoned = any(str(key) == REASON_KEY for key, _ in tuple(error.trailing_metadata() or ()))
+        if not reasoned and error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+            return self._unreachable(_cause(error.details() or error.code().name.lower()))
+        return error_from(error, peer=self.target.address)
+
+    def _unreachable(self, cause: str) -> Unreachable:
+        return Unreachable(f"cannot reach the control plane at {self.target.address}: {cause}", hint="inferdeck up")
+
+
+def _cause(details: str) -> str:
+    """gRPC's connect errors repeat the address in several forms; the last words say what happened."""
+    lowered = details.lower()
+    for word in ("connection refused", "deadline exceeded", "connection reset", "name resolution", "socket closed"):
+        if word in lowered:
+            return "no answer in time" if word == "deadline exceeded" else word
+    return details

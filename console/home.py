@@ -1,0 +1,144 @@
+"""The folder where a platform keeps its state, keys, logs and announcements: ``$INFERDECK_HOME``.
+
+Read only: the control plane writes ``state.json`` and the keys. Nothing here imports gRPC, so a command that finds
+no platform says so at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from control_plane.contracts.errors import InferDeckError, Unauthenticated, Unavailable
+from control_plane.contracts.worker_spec import start_ticks
+
+
+class Unreachable(Unavailable):
+    """Nothing answers where a control plane or a gateway should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a running control plane says of itself in ``state.json``."""
+
+    pid: int
+    start_ticks: int
+    control_plane_id: str
+    api_address: str
+    gateway_urls: tuple[str, ...]
+    api_key_path: str
+    operator_key_path: str
+    config: str = ""
+    version: str = ""
+    started_unix: float = 0.0
+    log_path: str = ""
+
+    @property
+    def alive(self) -> bool:
+        return start_ticks(self.pid) == self.start_ticks != 0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the operators' API is, the key that opens it, and how a person would name the place."""
+
+    address: str
+    operator_key: str
+    context: str
+
+    def __repr__(self) -> str:
+        return f"Target({self.address!r}, {self.context!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    path: Path
+
+    @classmethod
+    def find(cls, path: str | os.PathLike[str] | None = None) -> Home:
+        """The home that was named, else ``$INFERDECK_HOME``, else ``~/.inferdeck``."""
+        named = path or os.environ.get("INFERDECK_HOME") or "~/.inferdeck"
+        return cls(Path(named).expanduser().absolute())
+
+    @property
+    def state_path(self) -> Path:
+        return self.path / "state.json"
+
+    @property
+    def api_key_path(self) -> Path:
+        return self.path / "api.key"
+
+    @property
+    def operator_key_path(self) -> Path:
+        return self.path / "operator.key"
+
+    @property
+    def log_path(self) -> Path:
+        return self.path / "logs" / "control-plane.log"
+
+    @property
+    def shown(self) -> str:
+        """The path as a person would type it."""
+        return shown_path(self.path)
+
+    def state(self) -> State | None:
+        """What the last control plane wrote, whether or not it still runs; None where there is nothing readable."""
+        try:
+            values = json.loads(self.state_path.read_text())
+            known = {field.name for field in fields(State)}
+            values = {name: value for name, value in values.items() if name in known}
+            return State(**{**values, "gateway_urls": tuple(values["gateway_urls"])})
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def running(self) -> State | None:
+        """The state of the control plane that runs now, if one does."""
+        state = self.state()
+        return state if state is not None and state.alive else None
+
+    def up_command(self, verb: str = "up") -> str:
+        """The command that acts on this home, as a hint."""
+        default = Home.find().path == self.path
+        return f"inferdeck {verb}" if default else f"inferdeck {verb} --home {self.shown}"
+
+    def target(self) -> Target:
+        """Where this home's control plane listens. Raises Unreachable when none runs, Unauthenticated without a key."""
+        state = self.running()
+        if state is None:
+            raise Unreachable(f"no platform is running in {self.shown}", hint=self.up_command())
+        key = read_key(Path(state.operator_key_path or self.operator_key_path))
+        return Target(state.api_address, key, f"{self.shown} ({state.api_address})")
+
+
+def shown_path(path: Path) -> str:
+    home = str(Path.home())
+    text = str(path)
+    return "~" + text[len(home) :] if home != "/" and (text == home or text.startswith(home + "/")) else text
+
+
+def read_key(path: Path) -> str:
+    """The key in a one-line file. Raises Unauthenticated when there is none."""
+    try:
+        key = path.expanduser().read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not text"
+        raise Unauthenticated(f"no key can be read from {shown_path(path)}: {why}") from error
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        raise Unauthenticated(f"{shown_path(path)} does not hold a key: one line of printable ASCII is expected")
+    return key
+
+
+def target_for(home: Home, server: str | None = None, operator_key_file: str | None = None) -> Target:
+    """The target that ``--server`` and ``--operator-key-file`` name, else the home's own."""
+    if server is None:
+        target = home.target()
+        if operator_key_file is None:
+            return target
+        return Target(target.address, read_key(Path(operator_key_file)), target.context)
+    host, colon, port = server.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise InferDeckError(f"--server {server!r} is not HOST:PORT", param="server", hint="--server 127.0.0.1:8090")
+    path = Path(operator_key_file) if operator_key_file else home.operator_key_path
+    return Target(server, read_key(path), server)
