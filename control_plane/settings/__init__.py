@@ -1,0 +1,31 @@
+"""Typed settings: what can be set, where it was set, and what is wrong with it.
+
+Two variables of the environment count, ``INFERDECK_HOME`` and ``INFERDECK_CACHE``; all else comes from one TOML file.
+"""
+
+from control_plane.settings.home import Home
+from control_plane.settings.model import (
+    ApiSettings,
+    GatewaySettings,
+    PoolSettings,
+    RouterSettings,
+    Settings,
+    SettingSource,
+    StoreSettings,
+)
+from control_plane.settings.reader import load_settings, load_with_sources
+from control_plane.settings.size import parse_size
+
+__all__ = [
+    "ApiSettings",
+    "GatewaySettings",
+    "Home",
+    "PoolSettings",
+    "RouterSettings",
+    "SettingSource",
+    "Settings",
+    "StoreSettings",
+    "load_settings",
+    "load_with_sources",
+    "parse_size",
+]

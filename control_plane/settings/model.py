@@ -1,0 +1,92 @@
+"""The settings as typed values. Defaults stand here and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+BUILTIN_SOURCE = "builtin:smollm2-135m"
+
+Gpus = tuple[int, ...] | Literal["auto"]
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    """Where callers reach the system. Port 0 takes any free one; the n-th replica listens on ``port`` + n - 1."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    replicas: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ApiSettings:
+    """Where operators and routers reach the control plane. Port 0 takes any free one."""
+
+    host: str = "127.0.0.1"
+    port: int = 8090
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """An SQLAlchemy URL; empty means an SQLite file in the home."""
+
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RouterSettings:
+    """``retries``: other workers tried before the first token. ``queue_timeout_s``: how long a call waits while its
+    model is loading or full, in seconds."""
+
+    profile: str = "least_load"
+    retries: int = 2
+    queue_timeout_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSettings:
+    """Workers that serve one model, all alike.
+
+    ``kv_memory`` is bytes, 0 leaves the size to the engine; ``max_context`` is tokens, 0 means what the model allows.
+    ``gpus`` are device indexes, ``tensor_parallel`` of them to each worker; empty means the CPU.
+    """
+
+    name: str = "smollm2"
+    model: str = "smollm2-135m"
+    source: str = BUILTIN_SOURCE
+    engine: str = "vllm"
+    replicas: int = 2
+    dtype: str = "bfloat16"
+    max_context: int = 2048
+    kv_memory: int = 512 * 1024 * 1024
+    tensor_parallel: int = 1
+    gpus: Gpus = ()
+    threads: int = 1
+    offline: bool = False
+    engine_args: dict[str, Any] = field(default_factory=lambda: {"max_num_seqs": 16, "max_num_batched_tokens": 512})
+
+    @property
+    def on_cpu(self) -> bool:
+        return not self.gpus
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    gateway: GatewaySettings = field(default_factory=GatewaySettings)
+    api: ApiSettings = field(default_factory=ApiSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
+    router: RouterSettings = field(default_factory=RouterSettings)
+    pools: tuple[PoolSettings, ...] = (PoolSettings(),)
+    path: Path | None = None
+    """The file that was read, None where there was none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingSource:
+    """One setting, its value, and who chose it: "default", "FILE:LINE", or the name of a variable or option."""
+
+    key: str
+    value: Any
+    source: str

@@ -1,0 +1,236 @@
+"""A TOML file as typed settings; everything that is wrong with it is told at once, by file and line."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+from control_plane.contracts.errors import SettingsError
+from control_plane.settings.home import Home
+from control_plane.settings.model import (
+    BUILTIN_SOURCE,
+    ApiSettings,
+    GatewaySettings,
+    Gpus,
+    PoolSettings,
+    RouterSettings,
+    Settings,
+    SettingSource,
+    StoreSettings,
+)
+from control_plane.settings.rules import check
+from control_plane.settings.size import parse_size
+from control_plane.settings.toml_lines import KeyPath, key_lines, line_of
+
+T = TypeVar("T")
+
+_SECTIONS: dict[str, type[Any]] = {
+    "gateway": GatewaySettings,
+    "api": ApiSettings,
+    "store": StoreSettings,
+    "router": RouterSettings,
+}
+
+
+def load_settings(path: Path | None, home: Home) -> Settings:
+    """The settings of a file; without one, of ``config.toml`` in the home; without that, the defaults.
+
+    Raises SettingsError whose message has one line per problem: ``FILE:LINE: KEY: what is wrong``.
+    """
+    return load_with_sources(path, home)[0]
+
+
+def load_with_sources(path: Path | None, home: Home) -> tuple[Settings, tuple[SettingSource, ...]]:
+    """The settings, and who chose each of them."""
+    own = (
+        SettingSource("home", str(home.root), home.source),
+        SettingSource("cache", str(home.cache), home.cache_source),
+    )
+    if path is None and home.config.exists():
+        path = home.config
+    if path is None:
+        settings = Settings()
+        return settings, own + _sources(settings, {}, "", {})
+    document = _Document.read(path)
+    settings = document.settings()
+    if document.problems:
+        lines = sorted(document.problems, key=lambda problem: problem[1])
+        text = "\n".join(f"{path}:{line}: {key}: {message}" for key, line, message in lines)
+        raise SettingsError(text, param=lines[0][0], hint=f"edit {path}")
+    return settings, own + _sources(settings, document.tree, str(path), document.lines)
+
+
+@dataclass(slots=True)
+class _Document:
+    path: Path
+    tree: dict[str, Any]
+    lines: dict[KeyPath, int]
+    problems: list[tuple[str, int, str]] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, path: Path) -> _Document:
+        try:
+            text = path.read_text(encoding="utf-8")
+            tree = tomllib.loads(text)
+        except OSError as error:
+            raise SettingsError(f"{path}: cannot read the settings: {error.strerror}", param="config") from None
+        except UnicodeDecodeError:
+            raise SettingsError(f"{path}: not a UTF-8 text", param="config") from None
+        except tomllib.TOMLDecodeError as error:
+            raise SettingsError(f"{path}: not valid TOML: {error}", param="config", hint=f"edit {path}") from None
+        return cls(path, tree, key_lines(text))
+
+    def blame(self, path: KeyPath, message: str) -> None:
+        self.problems.append((dotted(path), line_of(self.lines, path), message))
+
+    def settings(self) -> Settings:
+        known = [*_SECTIONS, "pool"]
+        for name in self.tree:
+            if name not in known:
+                self.blame((name,), f"unknown key{_nearest(name, known)}")
+        values: dict[str, Any] = {name: self._table((name,), cls) for name, cls in _SECTIONS.items()}
+        settings = Settings(**values, pools=self._pools(), path=self.path)
+        if not self.problems:
+            for path, message in check(settings):
+                self.blame(path, message)
+        return settings
+
+    def _pools(self) -> tuple[PoolSettings, ...]:
+        if "pool" not in self.tree:
+            return Settings().pools
+        raw = self.tree["pool"]
+        if not isinstance(raw, list) or not all(isinstance(entry, dict) for entry in raw):
+            self.blame(("pool",), "pools are written as [[pool]]")
+            return ()
+        return tuple(self._pool(("pool", index), entry) for index, entry in enumerate(raw))
+
+    def _pool(self, path: KeyPath, raw: dict[str, Any]) -> PoolSettings:
+        pool = self._table(path, PoolSettings)
+        derived: dict[str, Any] = {}
+        if pool.source != BUILTIN_SOURCE and "model" not in raw:
+            derived["model"] = PurePosixPath(pool.source.rstrip("/")).name.removeprefix("builtin:")
+        if "name" not in raw and (pool.source != BUILTIN_SOURCE or "model" in raw):
+            derived["name"] = _pool_name(derived.get("model", pool.model))
+        if pool.engine != "vllm" or pool.gpus:
+            derived["engine_args"] = dict(raw.get("engine_args", {}))
+        elif isinstance(raw.get("engine_args", {}), dict):
+            derived["engine_args"] = PoolSettings().engine_args | raw.get("engine_args", {})
+        if pool.gpus:
+            if "kv_memory" not in raw:
+                derived["kv_memory"] = 0
+            if "max_context" not in raw:
+                derived["max_context"] = 0
+        return dataclasses.replace(pool, **derived) if not self.problems else pool
+
+    def _table(self, path: KeyPath, cls: type[T]) -> T:
+        raw: Any = self.tree
+        for part in path:
+            raw = raw.get(part, {}) if isinstance(raw, dict) else raw[part]
+        if not isinstance(raw, dict):
+            self.blame(path, f"a table is needed: [{dotted(path)}]")
+            return cls()
+        hints = typing.get_type_hints(cls)
+        values: dict[str, Any] = {}
+        for name, value in raw.items():
+            if name not in hints:
+                self.blame((*path, name), f"unknown key{_nearest(name, hints)}")
+                continue
+            try:
+                values[name] = _reader(name, hints[name])(value)
+            except ValueError as error:
+                self.blame((*path, name), str(error))
+        return cls(**values)
+
+
+def dotted(path: KeyPath) -> str:
+    """A key path as people write it: pool[0].name."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _nearest(name: str, known: typing.Iterable[str]) -> str:
+    options = list(known)
+    close = difflib.get_close_matches(name, options, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else f"; known are {', '.join(options)}"
+
+
+def _pool_name(model: str) -> str:
+    kept = "".join(char if char.isalnum() and char.isascii() else "-" for char in model.lower())
+    return kept.strip("-") or "pool"
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError('a text in quotes is needed, like "this"')
+    return value
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError("a whole number is needed")
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("a number is needed")
+    return float(value)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("true or false is needed")
+    return value
+
+
+def _arguments(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("a table is needed: [pool.engine_args]")
+    return value
+
+
+def _gpus(value: Any) -> Gpus:
+    if value == "auto":
+        return "auto"
+    if not isinstance(value, list) or any(isinstance(each, bool) or not isinstance(each, int) for each in value):
+        raise ValueError('device indexes are needed, like [0, 1], or "auto"')
+    return tuple(value)
+
+
+def _reader(name: str, hint: Any) -> Callable[[Any], Any]:
+    if name == "kv_memory":
+        return parse_size
+    if name == "gpus":
+        return _gpus
+    if name == "engine_args":
+        return _arguments
+    return {str: _text, int: _whole, float: _number, bool: _flag}[hint]
+
+
+def _sources(
+    settings: Settings, tree: dict[str, Any], file: str, lines: dict[KeyPath, int]
+) -> tuple[SettingSource, ...]:
+    found: list[SettingSource] = []
+
+    def add(path: KeyPath, raw: Any, value: Any) -> None:
+        given = isinstance(raw, dict) and path[-1] in raw
+        source = f"{file}:{line_of(lines, path)}" if given else "default"
+        found.append(SettingSource(dotted(path), value, source))
+
+    for section in _SECTIONS:
+        table = getattr(settings, section)
+        for each in dataclasses.fields(table):
+            add((section, each.name), tree.get(section), getattr(table, each.name))
+    pools = tree.get("pool", [{} for _ in settings.pools])
+    for index, pool in enumerate(settings.pools):
+        for each in dataclasses.fields(pool):
+            add(("pool", index, each.name), pools[index], getattr(pool, each.name))
+    return tuple(found)

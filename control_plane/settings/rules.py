@@ -1,0 +1,92 @@
+"""What settings must be beyond their types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from control_plane.settings.model import PoolSettings, Settings
+
+KeyPath = tuple[str | int, ...]
+Problem = tuple[KeyPath, str]
+
+ENGINES: Final = ("vllm", "scripted")
+PROFILES: Final = ("least_load",)
+_DTYPES: Final = ("auto", "bfloat16", "float16", "float32", "half", "float")
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
+
+
+def check(settings: Settings) -> Iterator[Problem]:
+    """Every rule that is broken: the key, and a message for people."""
+    gateway, api, router = settings.gateway, settings.api, settings.router
+    for section, host, port in (("gateway", gateway.host, gateway.port), ("api", api.host, api.port)):
+        if not host:
+            yield (section, "host"), "an address to listen on is needed"
+        if not 0 <= port <= 65535:
+            yield (section, "port"), f"{port} is not a port; 1 to 65535, or 0 for any free one"
+    if gateway.replicas < 1:
+        yield ("gateway", "replicas"), "at least one gateway is needed"
+    elif 0 < gateway.port <= 65535 < gateway.port + gateway.replicas - 1:
+        yield ("gateway", "replicas"), f"{gateway.replicas} gateways from port {gateway.port} on go beyond port 65535"
+    elif api.port and api.host == gateway.host and 0 <= api.port - gateway.port < gateway.replicas:
+        yield ("api", "port"), f"{api.port} is a gateway's port already (gateway.port {gateway.port})"
+    if settings.store.url and "://" not in settings.store.url:
+        yield ("store", "url"), "an URL is needed, like sqlite:///FILE or postgresql+psycopg://HOST/NAME"
+    if router.profile not in PROFILES:
+        yield ("router", "profile"), f"unknown profile {router.profile!r}; known are {', '.join(PROFILES)}"
+    if router.retries < 0:
+        yield ("router", "retries"), "cannot be negative"
+    if not 0 <= router.queue_timeout_s <= 3600:
+        yield ("router", "queue_timeout_s"), "0 to 3600 seconds"
+    yield from _pools(settings.pools)
+
+
+def _pools(pools: tuple[PoolSettings, ...]) -> Iterator[Problem]:
+    names: dict[str, int] = {}
+    models: dict[str, int] = {}
+    gpu_owner: dict[int, int] = {}
+    for index, pool in enumerate(pools):
+        path: KeyPath = ("pool", index)
+        yield from ((path + key, message) for key, message in _pool(pool))
+        if pool.name in names:
+            yield (*path, "name"), f"pool {pool.name!r} is there twice (also pool[{names[pool.name]}])"
+        names.setdefault(pool.name, index)
+        if pool.model in models:
+            yield (*path, "model"), f"model {pool.model!r} is served by pool[{models[pool.model]}] already"
+        models.setdefault(pool.model, index)
+        for gpu in pool.gpus if pool.gpus != "auto" else ():
+            if gpu_owner.setdefault(gpu, index) != index:
+                yield (*path, "gpus"), f"GPU {gpu} belongs to pool[{gpu_owner[gpu]}] already"
+
+
+def _pool(pool: PoolSettings) -> Iterator[Problem]:
+    if not _NAME.fullmatch(pool.name):
+        yield ("name",), f"{pool.name!r} is not a name: lower-case letters, digits and inner hyphens, at most 40"
+    if not pool.model or not pool.model.isprintable():
+        yield ("model",), "a model name that can be printed is needed"
+    if not pool.source:
+        yield ("source",), "a folder, a hub id or builtin:smollm2-135m is needed"
+    if pool.engine not in ENGINES:
+        yield ("engine",), f"unknown engine {pool.engine!r}; known are {', '.join(ENGINES)}"
+    if pool.dtype not in _DTYPES:
+        yield ("dtype",), f"unknown dtype {pool.dtype!r}; known are {', '.join(_DTYPES)}"
+    if not 0 <= pool.replicas <= 1000:
+        yield ("replicas",), "0 to 1000"
+    if pool.max_context < 0:
+        yield ("max_context",), "tokens, or 0 for what the model allows"
+    if pool.tensor_parallel < 1:
+        yield ("tensor_parallel",), "at least 1"
+    if pool.threads < 0:
+        yield ("threads",), "cannot be negative"
+    if pool.gpus and pool.gpus != "auto":
+        if any(gpu < 0 for gpu in pool.gpus):
+            yield ("gpus",), "device indexes cannot be negative"
+        elif len(set(pool.gpus)) < len(pool.gpus):
+            yield ("gpus",), "a device is listed twice"
+        elif pool.tensor_parallel * pool.replicas > len(pool.gpus):
+            yield (
+                ("gpus",),
+                f"{pool.replicas} replicas of {pool.tensor_parallel} GPUs each (tensor_parallel) need "
+                f"{pool.replicas * pool.tensor_parallel}, {len(pool.gpus)} are listed",
+            )

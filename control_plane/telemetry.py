@@ -1,0 +1,118 @@
+"""Structured logs: one JSON object per line, the same from every process of the system.
+
+A line has ``time`` (UTC), ``level``, ``component``, ``logger``, ``message``, the fields given to ``setup_logging``, the
+request id where one is set, and whatever the call passed as ``extra=``. Credentials are cut out wherever they turn up,
+tracebacks included; prompts and outputs are never passed to a logger in the first place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import logging.handlers
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextvars import ContextVar
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+request_id: ContextVar[str] = ContextVar("request_id", default="")
+
+LOG_BYTES = 16 * 1024 * 1024
+"""Size at which a log file is rotated; one older generation is kept beside it as ``NAME.1``."""
+
+_CREDENTIAL = re.compile(
+    r"\b(?:sk-|op-inferdeck-)[A-Za-z0-9_-]{6,}"
+    r"|(?<=://)[^/\s:@\"\\]*:[^/\s@\"\\]+(?=@)"
+    r"|(?<=[Bb]earer )[^\s\"\\]+"
+)
+_RECORD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+
+
+def redact(text: str) -> str:
+    """The text without API keys, operator keys, bearer tokens and passwords in URLs."""
+    return _CREDENTIAL.sub("[redacted]", text)
+
+
+@contextlib.contextmanager
+def request_scope(identifier: str) -> Iterator[None]:
+    """Everything logged inside carries this request id."""
+    token = request_id.set(identifier)
+    try:
+        yield
+    finally:
+        request_id.reset(token)
+
+
+class JsonFormatter(logging.Formatter):
+    """A log record as one line of JSON."""
+
+    def __init__(self, component: str, fields: dict[str, Any]) -> None:
+        super().__init__()
+        self._base = {"component": component, **fields}
+
+    def format(self, record: logging.LogRecord) -> str:
+        seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line: dict[str, Any] = {
+            "time": f"{seconds}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            **self._base,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if identifier := request_id.get():
+            line["request_id"] = identifier
+        line |= {
+            name: value
+            for name, value in vars(record).items()
+            if name not in _RECORD_FIELDS and not name.startswith("_")
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            line["exception"] = self.formatException(record.exc_info)
+        if record.stack_info:
+            line["stack"] = self.formatStack(record.stack_info)
+        return redact(json.dumps(line, default=str, ensure_ascii=False))
+
+
+def setup_logging(component: str, *, path: Path | None = None, level: int | str = logging.INFO, **fields: Any) -> None:
+    """Send every log of this process to ``path`` (rotated at ``LOG_BYTES``), or to stderr where there is none.
+
+    ``component`` says what the process is ("gateway", "worker", …), ``fields`` go into every line. Calling it again
+    replaces what an earlier call set up. Uncaught exceptions and warnings become log lines too.
+    """
+    handler: logging.Handler
+    if path is None:
+        handler = logging.StreamHandler(sys.stderr)
+    else:
+        handler = logging.handlers.RotatingFileHandler(path, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
+    handler.setFormatter(JsonFormatter(component, fields))
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        root.removeHandler(old)
+        old.close()
+    root.addHandler(handler)
+    root.setLevel(level)
+    logging.captureWarnings(True)
+    sys.excepthook = _log_uncaught
+    threading.excepthook = _log_uncaught_in_thread
+
+
+def _log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        return
+    logging.getLogger("uncaught").critical("uncaught exception", exc_info=(kind, error, trace))
+
+
+def _log_uncaught_in_thread(args: threading.ExceptHookArgs) -> None:
+    if args.exc_value is not None and not issubclass(args.exc_type, SystemExit):
+        name = args.thread.name if args.thread else "?"
+        logging.getLogger("uncaught").critical(
+            "uncaught exception in a thread",
+            exc_info=(args.exc_type, args.exc_value, args.exc_traceback),
+            extra={"thread_name": name},
+        )

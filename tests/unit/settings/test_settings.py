@@ -1,0 +1,269 @@
+"""What a config file may say, and how a wrong one is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from control_plane.contracts.errors import SettingsError
+from control_plane.settings import Home, PoolSettings, Settings, load_settings, load_with_sources, parse_size
+from control_plane.settings.toml_lines import key_lines
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home", cache=tmp_path / "cache")
+
+
+def read(tmp_path: Path, home: Home, text: str) -> Settings:
+    path = tmp_path / "deck.toml"
+    path.write_text(text)
+    return load_settings(path, home)
+
+
+def problems(tmp_path: Path, home: Home, text: str) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        read(tmp_path, home, text)
+    return [line.removeprefix(f"{tmp_path}/deck.toml:") for line in str(caught.value).splitlines()]
+
+
+def test_without_a_file_everything_has_its_default(home: Home) -> None:
+    settings = load_settings(None, home)
+    assert settings == Settings()
+    assert (settings.gateway.host, settings.gateway.port, settings.gateway.replicas) == ("127.0.0.1", 8080, 1)
+    assert settings.api.port == 8090
+    assert (settings.router.profile, settings.router.retries, settings.router.queue_timeout_s) == ("least_load", 2, 30)
+    (pool,) = settings.pools
+    assert (pool.name, pool.model, pool.source) == ("smollm2", "smollm2-135m", "builtin:smollm2-135m")
+    assert (pool.engine, pool.replicas, pool.dtype) == ("vllm", 2, "bfloat16")
+    assert (pool.max_context, pool.kv_memory, pool.threads) == (2048, 512 << 20, 1)
+    assert pool.engine_args == {"max_num_seqs": 16, "max_num_batched_tokens": 512}
+
+
+def test_the_home_has_a_config_of_its_own_and_config_wins(tmp_path: Path, home: Home) -> None:
+    home.create()
+    home.config.write_text("[gateway]\nport = 1234\n")
+    assert load_settings(None, home).gateway.port == 1234
+    assert read(tmp_path, home, "[gateway]\nport = 4321\n").gateway.port == 4321
+
+
+def test_every_key_is_read(tmp_path: Path, home: Home) -> None:
+    settings = read(
+        tmp_path,
+        home,
+        """
+        [gateway]
+        host = "0.0.0.0"
+        port = 0
+        replicas = 2
+        [api]
+        host = "127.0.0.2"
+        port = 0
+        [store]
+        url = "sqlite:////tmp/x.db"
+        [router]
+        profile = "least_load"
+        retries = 0
+        queue_timeout_s = 5
+        [[pool]]
+        name = "big"
+        model = "llama"
+        source = "meta-llama/Llama-3.3-70B-Instruct"
+        engine = "vllm"
+        replicas = 2
+        dtype = "auto"
+        max_context = 8192
+        kv_memory = "1.5GB"
+        tensor_parallel = 2
+        gpus = [0, 1, 2, 3]
+        threads = 4
+        offline = true
+        [pool.engine_args]
+        enable_chunked_prefill = true
+        """,
+    )
+    assert settings.gateway.replicas == 2
+    assert settings.store.url == "sqlite:////tmp/x.db"
+    assert settings.router.queue_timeout_s == 5.0
+    assert settings.pools == (
+        PoolSettings(
+            name="big",
+            model="llama",
+            source="meta-llama/Llama-3.3-70B-Instruct",
+            engine="vllm",
+            replicas=2,
+            dtype="auto",
+            max_context=8192,
+            kv_memory=1_500_000_000,
+            tensor_parallel=2,
+            gpus=(0, 1, 2, 3),
+            threads=4,
+            offline=True,
+            engine_args={"enable_chunked_prefill": True},
+        ),
+    )
+
+
+def test_a_pool_of_another_source_is_named_after_it(tmp_path: Path, home: Home) -> None:
+    (pool,) = read(tmp_path, home, '[[pool]]\nsource = "Qwen/Qwen3-0.6B"\n').pools
+    assert (pool.model, pool.name) == ("Qwen3-0.6B", "qwen3-0-6b")
+
+
+def test_cpu_defaults_of_the_engine_stay_under_the_callers_own(tmp_path: Path, home: Home) -> None:
+    (pool,) = read(tmp_path, home, "[[pool]]\n[pool.engine_args]\nmax_num_seqs = 4\n").pools
+    assert pool.engine_args == {"max_num_seqs": 4, "max_num_batched_tokens": 512}
+
+
+def test_on_a_gpu_the_engine_decides_about_memory_and_batch(tmp_path: Path, home: Home) -> None:
+    (pool,) = read(tmp_path, home, '[[pool]]\nreplicas = 1\ngpus = "auto"\n').pools
+    assert (pool.kv_memory, pool.max_context, pool.engine_args) == (0, 0, {})
+
+
+def test_an_unknown_key_names_file_line_and_the_nearest_known(tmp_path: Path, home: Home) -> None:
+    text = '[gateway]\nprot = 1\n\n[[pool]]\nname = "a"\nrepicas = 2\n[routr]\n'
+    assert problems(tmp_path, home, text) == [
+        "2: gateway.prot: unknown key; did you mean port?",
+        "6: pool[0].repicas: unknown key; did you mean replicas?",
+        "7: routr: unknown key; did you mean router?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('[gateway]\nport = "80"', "2: gateway.port: a whole number is needed"),
+        ("[gateway]\nport = true", "2: gateway.port: a whole number is needed"),
+        ("[gateway]\nport = 70000", "2: gateway.port: 70000 is not a port; 1 to 65535, or 0 for any free one"),
+        ("[gateway]\nreplicas = 0", "2: gateway.replicas: at least one gateway is needed"),
+        ("[api]\nport = 8080", "2: api.port: 8080 is a gateway's port already (gateway.port 8080)"),
+        ("[gateway]\nreplicas = 11\n[api]", "3: api.port: 8090 is a gateway's port already (gateway.port 8080)"),
+        ("[router]\nprofile = 'x'", "2: router.profile: unknown profile 'x'; known are least_load"),
+        ("[[pool]]\n\nreplicas = -1", "3: pool[0].replicas: 0 to 1000"),
+        ("[[pool]]\nname = 'A b'", "2: pool[0].name: 'A b' is not a name: "),
+        ("[[pool]]\nengine = 'sim'", "2: pool[0].engine: unknown engine 'sim'; known are vllm, scripted"),
+        ("[[pool]]\nkv_memory = 'lots'", "2: pool[0].kv_memory: 'lots' is not a size; "),
+        ("[[pool]]\ngpus = [0, 0]\nreplicas = 1", "2: pool[0].gpus: a device is listed twice"),
+        (
+            "[[pool]]\nreplicas = 2\ntensor_parallel = 2\ngpus = [0, 1, 2]",
+            "4: pool[0].gpus: 2 replicas of 2 GPUs each (tensor_parallel) need 4, 3 are listed",
+        ),
+        ("pool = 3", "1: pool: pools are written as [[pool]]"),
+        ("gateway = 3", "1: gateway: a table is needed: [gateway]"),
+        ("gateway = {port = 1, hots = 'x'}", "1: gateway.hots: unknown key; did you mean host?"),
+    ],
+)
+def test_a_wrong_value_is_told_with_its_line(tmp_path: Path, home: Home, text: str, expected: str) -> None:
+    (problem,) = problems(tmp_path, home, text)
+    assert problem.startswith(expected)
+
+
+def test_pools_may_share_neither_name_nor_model_nor_device(tmp_path: Path, home: Home) -> None:
+    text = """[[pool]]
+name = "a"
+model = "m"
+replicas = 1
+gpus = [1]
+[[pool]]
+name = "a"
+model = "m"
+replicas = 1
+gpus = [1]
+"""
+    assert problems(tmp_path, home, text) == [
+        "7: pool[1].name: pool 'a' is there twice (also pool[0])",
+        "8: pool[1].model: model 'm' is served by pool[0] already",
+        "10: pool[1].gpus: GPU 1 belongs to pool[0] already",
+    ]
+
+
+def test_broken_toml_and_missing_files_are_told(tmp_path: Path, home: Home) -> None:
+    with pytest.raises(SettingsError, match=r"not valid TOML: .*line 2"):
+        read(tmp_path, home, "[gateway]\nport == 1\n")
+    with pytest.raises(SettingsError, match="No such file"):
+        load_settings(tmp_path / "nope.toml", home)
+
+
+def test_sources_say_who_chose_each_value(tmp_path: Path, home: Home) -> None:
+    path = tmp_path / "deck.toml"
+    path.write_text('[gateway]\n# a comment\nport = 1\n[[pool]]\nname = "x"\n')
+    _, sources = load_with_sources(path, home)
+    found = {source.key: (source.value, source.source) for source in sources}
+    assert found["gateway.port"] == (1, f"{path}:3")
+    assert found["gateway.host"] == ("127.0.0.1", "default")
+    assert found["pool[0].name"] == ("x", f"{path}:5")
+    assert found["pool[0].replicas"] == (2, "default")
+    assert found["home"] == (str(home.root), "default")
+
+
+def test_home_comes_from_the_option_then_the_variable_then_the_user(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("INFERDECK_HOME", raising=False)
+    monkeypatch.delenv("INFERDECK_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert Home.resolve().root == tmp_path / ".inferdeck"
+    assert Home.resolve().cache == tmp_path / ".cache" / "inferdeck"
+    monkeypatch.setenv("INFERDECK_HOME", "/some/home")
+    monkeypatch.setenv("INFERDECK_CACHE", "/some/cache")
+    assert (Home.resolve().root, Home.resolve().source) == (Path("/some/home"), "INFERDECK_HOME")
+    assert (Home.resolve().cache, Home.resolve().cache_source) == (Path("/some/cache"), "INFERDECK_CACHE")
+    assert (Home.resolve("/other").root, Home.resolve("/other").source) == (Path("/other"), "--home")
+
+
+def test_a_home_is_private(tmp_path: Path) -> None:
+    home = Home(tmp_path / "deep" / "home")
+    home.create()
+    assert home.root.stat().st_mode & 0o777 == 0o700
+    assert home.workers.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("512MiB", 512 << 20), ("1.5 GB", 1_500_000_000), ("7", 7), (7, 7), ("2gib", 2 << 30), ("10 kB", 10_000)],
+)
+def test_sizes(text: str | int, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "MiB", "-1", "1 zb", -1, True, 1.5])
+def test_wrong_sizes(text: str | int) -> None:
+    with pytest.raises(ValueError, match="size"):
+        parse_size(text)
+
+
+def test_lines_of_keys_are_found_through_strings_arrays_and_nested_tables() -> None:
+    text = '''top = """
+[not.a.header]
+x = 1
+"""
+"a = b" = 1
+list = [ # [
+  "]",
+  2,
+]
+[one.two]
+k.l = {m = 1}
+[[arr]]
+n = 1
+[arr.sub]
+o = 2
+[[arr]]
+n = 3
+'''
+    assert key_lines(text) == {
+        ("top",): 1,
+        ("a = b",): 5,
+        ("list",): 6,
+        ("one", "two"): 10,
+        ("one", "two", "k"): 11,
+        ("one", "two", "k", "l"): 11,
+        ("arr",): 12,
+        ("arr", 0): 12,
+        ("arr", 0, "n"): 13,
+        ("arr", 0, "sub"): 14,
+        ("arr", 0, "sub", "o"): 15,
+        ("arr", 1): 16,
+        ("arr", 1, "n"): 17,
+    }
