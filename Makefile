@@ -1,8 +1,11 @@
 # `make demo` and `make test` install what they need; run again, they install nothing twice.
-.PHONY: install demo test lint protos bench
+.PHONY: install install-gpu demo test lint protos bench
 
 install:
 	@.ci/install cpu
+
+install-gpu:
+	@.ci/install gpu
 
 demo: install
 	@.venv/bin/inferdeck demo
