@@ -1,0 +1,362 @@
+"""The scripted engine: exact tokens, bytes, delays and deaths. A test engine, and says so in its name.
+
+It keeps a real engine's manners: steps that all running requests share, KV blocks with a prefix cache, a waiting
+queue by priority, preemption when blocks run out, and one sink call per step. What a request gets is written in the
+request itself (see ``script``); without a script it is common words, the same for the same prompt and seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from control_plane.contracts.errors import DropReason, InvalidRequest, from_reason
+from control_plane.contracts.worker import CallError, Delta, Done, Finish, FinishReason, Generate, ModelInfo, Stages
+from control_plane.contracts.worker_spec import WorkerSpec
+from workers.engine.base import EngineDead, EngineLoad, Sink, TokenizerFile
+from workers.engine.scripted.answer import Answers
+from workers.engine.scripted.blocks import BlockPool
+from workers.engine.scripted.choice import Call, Choice
+from workers.engine.scripted.script import find_script
+from workers.engine.scripted.settings import ScriptedSettings
+from workers.engine.scripted.text import TextStream, unfinished_character
+from workers.engine.scripted.tokenizer import ByteTokenizer, builtin_files, folder_files
+
+_SCRIPT_MARK = b'"script"'
+# Timers fire on whole milliseconds, half a one early at worst: what is due by then belongs to the same step.
+_SAME_STEP_S = 0.0006
+# What was sent before a scripted death has left the process by then.
+_FLUSH_S = 0.1
+
+
+class ScriptedEngine:
+    name = "scripted"
+    version = "1"
+    device = "cpu"
+
+    def __init__(self, spec: WorkerSpec) -> None:
+        arguments = {"max_context": spec.max_context, **spec.engine_args} if spec.max_context else spec.engine_args
+        self._spec = spec
+        self._settings = ScriptedSettings.read(arguments)
+        folder = self._settings.tokenizer_dir or (spec.source if Path(spec.source, "tokenizer.json").is_file() else "")
+        self._files = folder_files(Path(folder)) if folder else builtin_files()
+        self._tokenizer = ByteTokenizer(self._files)
+        self._answers = Answers(self._tokenizer, self._settings.tokens)
+        self._pool = BlockPool(self._settings.total_blocks, self._settings.block_size)
+        self._calls: dict[int, Call] = {}
+        self._waiting: list[tuple[tuple[int, int], Choice]] = []
+        self._waiting_count = 0
+        self._running: set[Choice] = set()
+        self._turns: list[tuple[float, int, Choice]] = []
+        self._tickets = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._totals = {"generated": 0, "prompt": 0, "cached": 0, "preemptions": 0, "steps": 0}
+        self._trace = open(self._settings.trace_path, "a", buffering=1) if self._settings.trace_path else None  # noqa: SIM115
+        self._loop: asyncio.AbstractEventLoop
+        self._death: asyncio.Future[str]
+        self._dying = False
+
+    async def start(self) -> ModelInfo:
+        self._loop = asyncio.get_running_loop()
+        self._death = self._loop.create_future()
+        settings = self._settings
+        await asyncio.sleep(settings.start_s)
+        if settings.fail_start:
+            raise EngineDead(settings.fail_start)
+        return ModelInfo(
+            name=self._spec.model,
+            source=self._spec.source,
+            dtype=self._spec.dtype,
+            max_context=settings.max_context,
+            vocab_size=self._tokenizer.vocab_size,
+            block_size=settings.block_size,
+            total_blocks=settings.total_blocks,
+            tensor_parallel=self._spec.tensor_parallel,
+            max_num_seqs=settings.max_num_seqs,
+            max_num_batched_tokens=settings.max_num_batched_tokens,
+        )
+
+    def submit(self, call: Generate, sink: Sink) -> None:
+        if self._dying:
+            raise from_reason(DropReason.ENGINE_DEAD, "the engine is dead")
+        prompt = list(call.prompt_token_ids)
+        room = self._settings.max_context - len(prompt)
+        if room < 1:
+            raise InvalidRequest(
+                f"the prompt has {len(prompt)} tokens, the model's context is {self._settings.max_context}",
+                reason=DropReason.CONTEXT_LENGTH_EXCEEDED,
+                param="prompt",
+            )
+        if not prompt or max(prompt) >= self._tokenizer.vocab_size:
+            raise InvalidRequest("the prompt has no tokens, or one that the model does not know", param="prompt")
+        data = self._tokenizer.decode(prompt)
+        script = find_script(data.decode(errors="replace") if _SCRIPT_MARK in data else "")
+        if script.refuse:
+            raise from_reason(script.refuse, "refused by the script", param="script")
+        entry = Call(call, script, sink, time.time(), time.monotonic())
+        keys = self._pool.keys(prompt, call.cache_salt)
+        for index in range(call.sampling.n):
+            self._tickets += 1
+            choice = Choice(
+                entry,
+                index,
+                self._answers.steps(call, script, index),
+                TextStream(call.sampling.stop, unfinished_character(data[-4:])),
+                self._tokenizer,
+                min(call.sampling.max_tokens, room),
+                (call.priority, self._tickets),
+                list(prompt),
+                list(keys),
+            )
+            entry.choices.append(choice)
+            self._wait(choice)
+        self._calls[call.call] = entry
+        self._note("submit", entry)
+        self._admit()
+
+    def abort(self, call: int) -> None:
+        entry = self._calls.get(call)
+        if entry is None:
+            return
+        deltas = []
+        for choice in entry.choices:
+            if not choice.ended:
+                self._end(choice)
+                finish = Finish(FinishReason.ABORT, choice.count)
+                deltas.append(Delta(call, choice=choice.index, finish=finish))
+        self._note("abort", entry)
+        self._close(entry, deltas[-1])
+        entry.sink(deltas)
+        self._admit()
+
+    def load(self) -> EngineLoad:
+        totals = self._totals
+        return EngineLoad(
+            running=len(self._running),
+            waiting=self._waiting_count,
+            total_blocks=self._pool.total,
+            used_blocks=self._pool.used,
+            generated_tokens=totals["generated"],
+            prompt_tokens=totals["prompt"],
+            cached_tokens=totals["cached"],
+            preemptions=totals["preemptions"],
+            steps=totals["steps"],
+        )
+
+    def pids(self) -> tuple[int, ...]:
+        return ()
+
+    async def dead(self) -> str:
+        return await asyncio.shield(self._death)
+
+    def tokenizer_files(self) -> Sequence[TokenizerFile]:
+        return self._files
+
+    async def stop(self) -> None:
+        self._dying = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for call in list(self._calls):
+            self.abort(call)
+        if self._trace is not None:
+            self._trace.close()
+            self._trace = None
+
+    def _wait(self, choice: Choice) -> None:
+        heapq.heappush(self._waiting, (choice.order, choice))
+        self._waiting_count += 1
+
+    def _admit(self) -> None:
+        """Take from the waiting, in order, while there is a seat and room for all of its tokens."""
+        while self._waiting and len(self._running) < self._settings.max_num_seqs and not self._dying:
+            choice = self._waiting[0][1]
+            if choice.ended:
+                heapq.heappop(self._waiting)
+                continue
+            taken = self._pool.take(choice.keys, len(choice.tokens))
+            if taken is None:
+                return
+            heapq.heappop(self._waiting)
+            self._waiting_count -= 1
+            choice.blocks, hits = taken
+            self._begin(choice, hits * self._pool.block_size)
+
+    def _begin(self, choice: Choice, cached: int) -> None:
+        call, settings, now = choice.call, self._settings, self._loop.time()
+        choice.running = True
+        self._running.add(choice)
+        if not choice.begun:
+            choice.begun = True
+            self._totals["prompt"] += len(choice.tokens)
+            self._totals["cached"] += cached
+            if not choice.index:
+                call.cached_tokens = cached
+                call.scheduled_mono = time.monotonic()
+        prefill = call.script.prefill_s
+        if prefill is None:
+            prefill = settings.prefill_s + settings.prefill_s_per_token * (len(choice.tokens) - cached)
+        self._turn(choice, now + prefill)
+
+    def _turn(self, choice: Choice, due: float) -> None:
+        script = choice.call.script
+        if script.stall_s and choice.count >= script.stall_after and choice.stalled is False:
+            choice.stalled = True
+            due += script.stall_s
+        choice.due = due
+        self._tickets += 1
+        choice.ticket = self._tickets
+        heapq.heappush(self._turns, (due, choice.ticket, choice))
+        if self._timer is None or due < self._timer_at:
+            self._arm(due)
+
+    def _arm(self, due: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = due
+        self._timer = self._loop.call_at(due, self._step)
+
+    def _step(self) -> None:
+        """One engine step: everything that is due by now."""
+        self._timer = None
+        if self._dying:
+            return
+        now = self._loop.time()
+        due: list[Choice] = []
+        turns = self._turns
+        while turns and turns[0][0] <= now + _SAME_STEP_S:
+            _, ticket, choice = heapq.heappop(turns)
+            if choice.ticket == ticket and choice.running:
+                due.append(choice)
+        out: dict[Sink, list[Delta]] = {}
+        mono = time.monotonic()
+        for choice in due:
+            if choice.running and not self._dies(choice):
+                delta = self._advance(choice, now, mono)
+                if delta is not None:
+                    out.setdefault(choice.call.sink, []).append(delta)
+        if due:
+            self._totals["steps"] += 1
+        for sink, deltas in out.items():
+            sink(deltas)
+        self._admit()
+        if self._timer is None and turns:
+            self._arm(turns[0][0])
+
+    def _advance(self, choice: Choice, now: float, mono: float) -> Delta | None:
+        call = choice.call
+        before = choice.count
+        delta = choice.advance()
+        self._totals["generated"] += choice.count - before
+        if not call.first_mono:
+            call.first_mono = mono
+            self._note("first", call)
+        if delta.finish is not None:
+            self._end(choice)
+            if not call.open:
+                self._close(call, delta)
+                self._note("end", call)
+            return delta
+        if self._grow(choice):
+            self._turn(choice, self._next_due(choice, now))
+        return delta if call.generate.stream else None
+
+    def _next_due(self, choice: Choice, now: float) -> float:
+        own = choice.call.script.delay_s
+        if own is not None:
+            return max(choice.due + own, now)
+        step = self._settings.delay_s
+        return (now + _SAME_STEP_S) // step * step + step if step else now
+
+    def _grow(self, choice: Choice) -> bool:
+        """Room for the tokens so far; takes blocks from the least important when there are none. False: from itself."""
+        pool, size = self._pool, self._pool.block_size
+        full = len(choice.tokens) // size
+        while len(choice.keys) < full:
+            parent = choice.keys[-1] if choice.keys else hash(choice.call.generate.cache_salt)
+            start = len(choice.keys) * size
+            key = hash((parent, tuple(choice.tokens[start : start + size])))
+            choice.keys.append(key)
+            if len(choice.keys) <= len(choice.blocks):
+                pool.fill(choice.blocks[len(choice.keys) - 1], key)
+        while len(choice.blocks) * size < len(choice.tokens):
+            block = pool.grow()
+            if block is not None:
+                choice.blocks.append(block)
+                continue
+            victim = max(self._running, key=lambda other: other.order)
+            self._preempt(victim)
+            if victim is choice:
+                return False
+        return True
+
+    def _preempt(self, choice: Choice) -> None:
+        self._leave(choice)
+        choice.call.preemptions += 1
+        self._totals["preemptions"] += 1
+        self._wait(choice)
+
+    def _leave(self, choice: Choice) -> None:
+        choice.running = False
+        choice.ticket = 0
+        self._running.discard(choice)
+        self._pool.release(choice.blocks)
+        choice.blocks = []
+
+    def _end(self, choice: Choice) -> None:
+        choice.ended = True
+        if choice.running:
+            self._leave(choice)
+        else:
+            self._waiting_count -= 1
+
+    def _close(self, call: Call, last: Delta) -> None:
+        """The call is over: put its totals, or its scripted error, on its last delta."""
+        del self._calls[call.generate.call]
+        aborted = last.finish is not None and last.finish.reason is FinishReason.ABORT
+        if call.script.finish == "error" and not aborted:
+            last.finish = None
+            last.error = CallError(DropReason.INTERNAL_ERROR, "failed by the script")
+            return
+        now = time.monotonic()
+        stages = Stages(
+            received_unix=call.received_unix,
+            queued_s=(call.scheduled_mono or now) - call.received_mono,
+            prefill_s=call.first_mono - call.scheduled_mono if call.first_mono else 0.0,
+            decode_s=now - call.first_mono if call.first_mono else 0.0,
+            preemptions=call.preemptions,
+        )
+        prompt = len(call.generate.prompt_token_ids)
+        last.done = Done(prompt, call.cached_tokens, call.output_tokens, stages)
+
+    def _dies(self, choice: Choice) -> bool:
+        script = choice.call.script
+        if script.die_after is not None and choice.count >= script.die_after:
+            self._loop.call_later(_FLUSH_S, self._die, self._settings.exit_process)
+        elif script.engine_dies_after is not None and choice.count >= script.engine_dies_after:
+            self._loop.call_later(_FLUSH_S, self._die, False)
+        else:
+            return self._dying
+        self._dying = True
+        return True
+
+    def _die(self, process: bool) -> None:
+        if process:
+            os._exit(1)
+        if not self._death.done():
+            self._death.set_result("died by its script")
+
+    def _note(self, event: str, call: Call) -> None:
+        if self._trace is not None:
+            line = {
+                "event": event,
+                "request_id": call.generate.request_id,
+                "mono": time.monotonic(),
+                "output_tokens": call.output_tokens,
+            }
+            self._trace.write(json.dumps(line) + "\n")
