@@ -1,0 +1,101 @@
+"""One database behind one URL: SQLite in the home, or PostgreSQL."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, Self
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, ProgrammingError
+
+from control_plane.contracts.errors import SettingsError, Unavailable
+
+HEAD: Final = "0001"
+"""The newest migration in ``migrations/versions``."""
+
+BUSY_TIMEOUT_S: Final = 5.0
+
+
+class Database:
+    """Connections to the store. Every method of the rooms above is one short transaction on a thread of the caller.
+
+    SQLite runs in WAL mode: readers never wait for the writer, a writer waits at most ``BUSY_TIMEOUT_S`` seconds.
+    """
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    @classmethod
+    def open(cls, url: str, default: Path, *, migrate: bool = True) -> Self:
+        """Connect to ``url`` (empty: SQLite in the file ``default``) and bring the tables up to date.
+
+        Raises SettingsError for an URL that cannot be used, Unavailable when the database does not answer.
+        """
+        try:
+            engine = sa.create_engine(url or f"sqlite:///{default}", pool_pre_ping=not _is_sqlite(url))
+        except (ArgumentError, NoSuchModuleError) as error:
+            raise SettingsError(f"store.url cannot be used: {error}", param="store.url") from None
+        except ModuleNotFoundError as error:
+            raise SettingsError(
+                f"store.url needs the Python package {error.name}, which is not installed",
+                param="store.url",
+                hint=f"pip install {error.name}",
+            ) from None
+        if engine.dialect.name == "sqlite":
+            sa.event.listen(engine, "connect", _prepare_sqlite)
+        database = cls(engine)
+        try:
+            if migrate:
+                database._migrate()
+        except OperationalError as error:
+            engine.dispose()
+            raise Unavailable(f"the store does not answer: {error.orig}", hint="check [store] url") from None
+        return database
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sa.Connection]:
+        with self._engine.begin() as connection:
+            yield connection
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def _migrate(self) -> None:
+        if self._version() == HEAD:
+            return
+        # Imported here: alembic costs a third of a second, and only a new store or a new version needs it.
+        from alembic import command
+        from alembic.config import Config
+
+        config = Config()
+        config.set_main_option("script_location", "control_plane.store:migrations")
+        config.set_main_option("path_separator", "os")
+        with self._engine.begin() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+
+    def _version(self) -> str | None:
+        try:
+            with self._engine.connect() as connection:
+                return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+        except ProgrammingError:
+            return None
+        except OperationalError as error:
+            if "no such table" in str(error.orig):
+                return None
+            raise
+
+
+def _is_sqlite(url: str) -> bool:
+    return not url or url.startswith("sqlite")
+
+
+def _prepare_sqlite(connection: Any, _record: object) -> None:
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT_S * 1000)}")
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = NORMAL")
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.close()

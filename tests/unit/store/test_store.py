@@ -1,0 +1,179 @@
+"""The store on SQLite: migrations, keys, what operators asked for, events."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from control_plane.contracts.errors import SettingsError, Unavailable
+from control_plane.contracts.fleet import Event
+from control_plane.store import ApiKeys, Database, DesiredState, EventLog
+from control_plane.store.database import HEAD
+from control_plane.store.tables import metadata
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "deck.db"
+
+
+@pytest.fixture
+def database(path: Path) -> Iterator[Database]:
+    database = Database.open("", path)
+    yield database
+    database.close()
+
+
+def test_migrations_build_exactly_the_tables_that_the_code_uses(database: Database) -> None:
+    with database.transaction() as connection:
+        differences = compare_metadata(MigrationContext.configure(connection), metadata)
+    assert differences == []
+
+
+def test_head_is_the_newest_migration() -> None:
+    folder = Path(__file__).parents[3] / "control_plane" / "store" / "migrations"
+    assert ScriptDirectory(str(folder)).get_current_head() == HEAD
+
+
+def test_opening_again_keeps_what_is_there(path: Path, database: Database) -> None:
+    DesiredState(database).set_cordon("w-1", True)
+    database.close()
+    again = Database.open("", path)
+    assert DesiredState(again).cordoned() == {"w-1"}
+    again.close()
+
+
+def test_the_file_is_in_wal_mode(path: Path, database: Database) -> None:
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_wrong_urls_are_settings_errors(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"store\.url cannot be used"):
+        Database.open("nonsense://x", path)
+    with pytest.raises(SettingsError, match="pg8000"):
+        Database.open("postgresql+pg8000://me@127.0.0.1/x", path)
+    with pytest.raises(Unavailable, match="unable to open"):
+        Database.open("", tmp_path / "missing" / "x.db")
+
+
+def test_the_tables_are_valid_for_postgresql() -> None:
+    dialect = sa.create_mock_engine("postgresql://", lambda *_: None).dialect
+    statements = [str(sa.schema.CreateTable(table).compile(dialect=dialect)) for table in metadata.sorted_tables]
+    assert "seq BIGSERIAL NOT NULL" in "".join(statements)
+
+
+def test_a_key_is_found_until_it_is_revoked_and_stored_as_a_digest_only(path: Path, database: Database) -> None:
+    keys = ApiKeys(database)
+    key, record = keys.create("first", tenant="acme")
+    assert key.startswith("sk-inferdeck-")
+    assert len(key) == len("sk-inferdeck-") + 32
+    assert keys.lookup(key) == record
+    assert (record.name, record.tenant, record.prefix) == ("first", "acme", key[:17])
+    assert keys.lookup(key + "x") is None
+    assert keys.lookup("") is None
+    assert keys.lookup("\udcff") is None
+    assert keys.revoke(record.id)
+    assert not keys.revoke(record.id)
+    assert keys.lookup(key) is None
+    assert [each.id for each in keys.all()] == [record.id]
+    database.close()
+    assert key.encode() not in path.read_bytes()
+
+
+def test_adding_a_key_twice_keeps_one(database: Database) -> None:
+    keys = ApiKeys(database)
+    assert keys.add("sk-inferdeck-given", "a") == keys.add("sk-inferdeck-given", "b")
+    assert [record.name for record in keys.all()] == ["a"]
+
+
+def test_a_key_made_by_another_process_is_found(database: Database) -> None:
+    mine, theirs = ApiKeys(database), ApiKeys(database)
+    key, _ = theirs.create("new")
+    until = time.monotonic() + 10
+    while mine.lookup(key) is None:
+        assert time.monotonic() < until
+
+
+def test_a_revocation_by_another_process_is_seen(database: Database) -> None:
+    mine, theirs = ApiKeys(database), ApiKeys(database)
+    key, record = theirs.create("new")
+    mine.add(key, "new")
+    theirs.revoke(record.id)
+    until = time.monotonic() + 10
+    while mine.lookup(key) is not None:
+        assert time.monotonic() < until
+
+
+def test_lookups_go_on_while_the_database_is_locked(path: Path, database: Database) -> None:
+    keys = ApiKeys(database)
+    key, record = keys.create("steady")
+    locker = sqlite3.connect(path)
+    locker.execute("BEGIN EXCLUSIVE")
+    started = time.monotonic()
+    for _ in range(100):
+        assert keys.lookup(key) == record
+        keys.lookup("sk-inferdeck-unknown")
+    assert time.monotonic() - started < 2
+    locker.rollback()
+    locker.close()
+
+
+def test_replicas_given_by_operators_hold_until_the_file_is_edited(database: Database) -> None:
+    desired = DesiredState(database)
+    assert desired.replicas({"a": 2, "b": 1}) == {"a": 2, "b": 1}
+    desired.set_replicas("a", 5, configured=2)
+    assert desired.replicas({"a": 2, "b": 1}) == {"a": 5, "b": 1}
+    assert desired.replicas({"a": 3, "b": 1}) == {"a": 3, "b": 1}
+    assert desired.replicas({"a": 2, "b": 1}) == {"a": 2, "b": 1}
+
+
+def test_asking_for_what_the_file_says_forgets_the_override(database: Database) -> None:
+    desired = DesiredState(database)
+    desired.set_replicas("a", 5, configured=2)
+    desired.set_replicas("a", 2, configured=2)
+    assert desired.replicas({"a": 2}) == {"a": 2}
+    with database.transaction() as connection:
+        assert connection.execute(sa.text("SELECT count(*) FROM pool_replicas")).scalar() == 0
+
+
+def test_cordons_come_and_go(database: Database) -> None:
+    desired = DesiredState(database)
+    desired.set_cordon("w-1", True)
+    desired.set_cordon("w-1", True)
+    desired.set_cordon("w-2", True)
+    assert desired.cordoned() == {"w-1", "w-2"}
+    desired.set_cordon("w-1", False)
+    assert desired.cordoned() == {"w-2"}
+
+
+def test_events_are_numbered_and_bounded(database: Database) -> None:
+    log = EventLog(database, keep=50)
+    for number in range(600):
+        log.append(Event(0, float(number), "kind", "worker/w", f"message {number}"))
+    kept = log.since(0)
+    assert len(kept) < 50 + 256
+    assert kept[-1] == Event(600, 599.0, "kind", "worker/w", "message 599", "info")
+    assert [event.seq for event in log.since(598)] == [599, 600]
+    assert [event.seq for event in log.since(0, limit=2)] == [599, 600]
+
+
+def test_events_of_many_threads_keep_distinct_numbers(database: Database) -> None:
+    log = EventLog(database)
+    threads = [
+        threading.Thread(target=lambda: [log.append(Event(0, 0.0, "k", "s", "m")) for _ in range(20)]) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [event.seq for event in log.since(0)] == list(range(1, 81))
