@@ -15,6 +15,11 @@ _LOG_GROWTH = math.log(GROWTH)
 _SMALLEST_S = 1e-6
 
 
+def bucket_of(seconds: float) -> int:
+    """The index of the bucket that a duration falls into; whatever is below 1 µs counts as 1 µs."""
+    return math.floor(math.log(max(seconds, _SMALLEST_S)) / _LOG_GROWTH)
+
+
 class LatencyHistogram:
     """Counts of durations in seconds; merge, subtract nothing, ask for quantiles."""
 
@@ -25,7 +30,7 @@ class LatencyHistogram:
         self.count = sum(self.buckets.values())
 
     def add(self, seconds: float) -> None:
-        index = math.floor(math.log(max(seconds, _SMALLEST_S)) / _LOG_GROWTH)
+        index = bucket_of(seconds)
         self.buckets[index] = self.buckets.get(index, 0) + 1
         self.count += 1
 
