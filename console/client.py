@@ -7,8 +7,9 @@ tree of ``contracts/errors.py``; ``Unreachable`` means that nobody answers.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -21,6 +22,7 @@ from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, ShutdownProgress, Snapshot
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.v1.operator_pb2_grpc import OperatorStub
+from control_plane.contracts.wire.channel import CLIENT_OPTIONS
 from control_plane.contracts.wire.convert import from_wire
 from control_plane.contracts.wire.status import REASON_KEY, error_from
 
@@ -28,12 +30,6 @@ T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 3.0
 CALL_TIMEOUT_S = 20.0
-_OPTIONS = [
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.max_receive_message_length", 64 << 20),
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
-]
 
 
 class OperatorClient:
@@ -50,7 +46,7 @@ class OperatorClient:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._channel = grpc.aio.insecure_channel(target.address, options=_OPTIONS)
+        self._channel = grpc.aio.insecure_channel(target.address, options=CLIENT_OPTIONS)
         stub: Any = OperatorStub
         self._stub = stub(self._channel)
         self._metadata = (("authorization", f"Bearer {target.operator_key}"),)
@@ -81,7 +77,7 @@ class OperatorClient:
         request = pb.GetSnapshotRequest(finished_requests=finished_requests)
         return from_wire(await self._unary(self._stub.GetSnapshot, request), Snapshot)
 
-    def watch(self, interval_s: float = 0.0, *, finished_requests: bool = False) -> AsyncIterator[Snapshot]:
+    def watch(self, interval_s: float = 0.0, *, finished_requests: bool = False) -> AsyncGenerator[Snapshot, None]:
         """A snapshot now and after every change, at most every ``interval_s`` seconds (0: the server's default)."""
         request = pb.WatchRequest(interval_s=interval_s, finished_requests=finished_requests)
         return self._stream(self._stub.Watch, request, Snapshot)
@@ -94,7 +90,9 @@ class OperatorClient:
         request = pb.WorkerRef(worker_id=worker_id, dry_run=dry_run)
         return from_wire(await self._unary(self._stub.Uncordon, request), ActionResult)
 
-    def drain(self, worker_id: str, *, timeout_s: float = 0.0, dry_run: bool = False) -> AsyncIterator[DrainProgress]:
+    def drain(
+        self, worker_id: str, *, timeout_s: float = 0.0, dry_run: bool = False
+    ) -> AsyncGenerator[DrainProgress, None]:
         """Cordon, then progress until nothing runs; the last one has ``done`` or ``timed_out`` set."""
         request = pb.DrainWorkerRequest(worker_id=worker_id, timeout_s=timeout_s, dry_run=dry_run)
         return self._stream(self._stub.Drain, request, DrainProgress)
@@ -107,17 +105,18 @@ class OperatorClient:
         request = pb.CancelRequestRequest(request_id=request_id, dry_run=dry_run)
         return from_wire(await self._unary(self._stub.CancelRequest, request), ActionResult)
 
-    async def logs(self, target: str, *, tail_lines: int = 0, follow: bool = False) -> AsyncIterator[bytes]:
+    async def logs(self, target: str, *, tail_lines: int = 0, follow: bool = False) -> AsyncGenerator[bytes, None]:
         """Pieces of a log as they stand in its file (not aligned to lines or characters)."""
         request = pb.LogsRequest(target=target, tail_lines=tail_lines, follow=follow)
-        async for chunk in self._messages(self._stub.Logs, request):
-            yield chunk.data
+        async with contextlib.aclosing(self._messages(self._stub.Logs, request)) as chunks:
+            async for chunk in chunks:
+                yield chunk.data
 
-    def events(self, since: int = 0, *, follow: bool = False) -> AsyncIterator[Event]:
+    def events(self, since: int = 0, *, follow: bool = False) -> AsyncGenerator[Event, None]:
         """Events with ``seq`` above ``since``, oldest first."""
         return self._stream(self._stub.Events, pb.EventsRequest(since=since, follow=follow), Event)
 
-    def shutdown(self, grace_s: float = 0.0) -> AsyncIterator[ShutdownProgress]:
+    def shutdown(self, grace_s: float = 0.0) -> AsyncGenerator[ShutdownProgress, None]:
         """Stop everything. The control plane ends after the last message."""
         return self._stream(self._stub.Shutdown, pb.ShutdownRequest(grace_s=grace_s), ShutdownProgress)
 
@@ -127,11 +126,12 @@ class OperatorClient:
         except grpc.aio.AioRpcError as error:
             raise self._error(error) from None
 
-    async def _stream(self, method: Any, request: Any, cls: type[T]) -> AsyncIterator[T]:
-        async for message in self._messages(method, request):
-            yield from_wire(message, cls)
+    async def _stream(self, method: Any, request: Any, cls: type[T]) -> AsyncGenerator[T, None]:
+        async with contextlib.aclosing(self._messages(method, request)) as messages:
+            async for message in messages:
+                yield from_wire(message, cls)
 
-    async def _messages(self, method: Any, request: Any) -> AsyncIterator[Any]:
+    async def _messages(self, method: Any, request: Any) -> AsyncGenerator[Any, None]:
         call = method(request, metadata=self._metadata)
         try:
             await self._connected(call.wait_for_connection())

@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from control_plane.contracts.errors import InferDeckError, Unauthenticated, Unavailable
+from control_plane.contracts.errors import InvalidRequest, Unauthenticated, Unavailable
 from control_plane.contracts.worker_spec import start_ticks
 
 
@@ -139,6 +139,6 @@ def target_for(home: Home, server: str | None = None, operator_key_file: str | N
         return Target(target.address, read_key(Path(operator_key_file)), target.context)
     host, colon, port = server.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise InferDeckError(f"--server {server!r} is not HOST:PORT", param="server", hint="--server 127.0.0.1:8090")
+        raise InvalidRequest(f"--server {server!r} is not HOST:PORT, for example 127.0.0.1:8090", param="server")
     path = Path(operator_key_file) if operator_key_file else home.operator_key_path
     return Target(server, read_key(path), server)

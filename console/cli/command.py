@@ -1,0 +1,154 @@
+"""The root command, and how a function becomes a command of it.
+
+A command is a plain or async function whose first parameter is a ``Place``; the options that say where the platform
+is (``--home``, ``--server``, ``--operator-key-file``) are added to it here, once for all.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import shlex
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from console.cli.exits import Ended, code_of, tell
+from console.home import Home, Target, target_for
+from control_plane.contracts.errors import InferDeckError
+
+if TYPE_CHECKING:
+    from console.client import OperatorClient
+
+PLATFORM, LOOK, OPERATE, USE = "Platform", "Look", "Operate", "Use"
+SECTIONS = (PLATFORM, LOOK, OPERATE, USE)
+
+HomeOption = Annotated[
+    str | None, typer.Option("--home", metavar="DIR", help="The platform's folder. [$INFERDECK_HOME, ~/.inferdeck]")
+]
+ServerOption = Annotated[
+    str | None, typer.Option("--server", metavar="HOST:PORT", help="Operators' API, instead of the home's own.")
+]
+KeyFileOption = Annotated[
+    str | None, typer.Option("--operator-key-file", metavar="FILE", help="Operator key, instead of the home's own.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the platform is, as the command line named it."""
+
+    home: Home
+    server: str | None = None
+    operator_key_file: str | None = None
+    home_option: str | None = None
+
+    def target(self) -> Target:
+        return target_for(self.home, self.server, self.operator_key_file)
+
+    def client(self) -> OperatorClient:
+        """A client, for use inside a running loop. Raises Unreachable at once when the home has no platform."""
+        target = self.target()
+        from console.client import OperatorClient
+
+        return OperatorClient(target)
+
+    def command(self, words: str) -> str:
+        """The command line that does ``words`` at the same place, for hints."""
+        parts = ["inferdeck", words]
+        for flag, value in (
+            ("--home", self.home_option),
+            ("--server", self.server),
+            ("--operator-key-file", self.operator_key_file),
+        ):
+            if value is not None:
+                parts += [flag, shlex.quote(value)]
+        return " ".join(parts)
+
+
+class Sections(TyperGroup):
+    """The root command; its help lists the commands by what they are for."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        for section in SECTIONS:
+            rows = [
+                (name, command.get_short_help_str(limit=100))
+                for name, command in commands
+                if command is not None and not command.hidden and getattr(command, "rich_help_panel", "") == section
+            ]
+            if rows:
+                with formatter.section(section):
+                    formatter.write_dl(rows)
+
+
+app = typer.Typer(
+    cls=Sections,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def command(
+    name: str, section: str, *, hidden: bool = False
+) -> Callable[[Callable[..., Awaitable[None] | None]], Callable[..., Awaitable[None] | None]]:
+    """Register a function as ``inferdeck NAME``."""
+
+    def register(function: Callable[..., Awaitable[None] | None]) -> Callable[..., Awaitable[None] | None]:
+        app.command(name, rich_help_panel=section, hidden=hidden)(_bound(function))
+        return function
+
+    return register
+
+
+def _bound(function: Callable[..., Awaitable[None] | None]) -> Callable[..., None]:
+    signature = inspect.signature(function, eval_str=True)
+    _, *own = signature.parameters.values()
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in (
+            ("home", HomeOption),
+            ("server", ServerOption),
+            ("operator_key_file", KeyFileOption),
+        )
+    ]
+    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own] + added
+
+    @functools.wraps(function)
+    def run(**values: Any) -> None:
+        home, server, key_file = (values.pop(parameter.name) for parameter in added)
+        place = Place(Home.find(home), server, key_file, home)
+        try:
+            result = function(place, **values)
+            if result is not None:
+                import asyncio
+
+                asyncio.run(_await(result))
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _reader_left()
+        except InferDeckError as error:
+            tell(error.message, error.hint)
+            raise typer.Exit(code_of(error)) from None
+        except Ended as ended:
+            raise typer.Exit(ended.code) from None
+
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # how typer reads it
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+async def _await(result: Awaitable[None]) -> None:
+    await result
+
+
+def _reader_left() -> NoReturn:
+    """Whoever read our output has had enough, which is no failure; let nothing more be written at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise typer.Exit(0)

@@ -1,0 +1,17 @@
+# ruff: noqa: F401, I001  # imported to be registered, in the order of the help
+"""The commands, in the order in which help lists them."""
+
+from __future__ import annotations
+
+from console.cli.commands import (
+    get,
+    describe,
+    top,
+    logs,
+    events,
+    cordon,
+    drain,
+    scale,
+    cancel,
+    wait,
+)

@@ -1,0 +1,83 @@
+"""``describe``: one object in full."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from console.cli.command import LOOK, Place, command
+from console.cli.options import OutputOption
+from console.cli.output import Format, write_data
+from console.cli.reference import not_found, references, singular
+from console.cli.terminal import out, paint, width
+from console.text import fit, literal, pad, wrap
+from control_plane.contracts.errors import InvalidRequest
+
+_LABEL = 12
+
+
+@command("describe", LOOK)
+async def describe(
+    place: Place,
+    what: Annotated[
+        list[str], typer.Argument(metavar="TYPE/NAME", help="worker/…, request/…, pool/…, gateway/… or model/….")
+    ],
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Tell everything about one worker, request, pool, gateway or model.
+
+    A request is shown with its stages as a waterfall.
+    """
+    from console.cli.describe import describe as tell
+    from console.cli.describe import related
+    from console.cli.resources import RESOURCES, data_of
+
+    wanted = references(what)
+    if any(name is None for _, name in wanted):
+        kind = wanted[0][0]
+        raise InvalidRequest(f"which {singular(kind)}?", param="name", hint=place.command(f"get {kind}"))
+    async with place.client() as client:
+        snapshot = await client.get_snapshot(finished_requests=True)
+    documents = []
+    for number, (kind, name) in enumerate(wanted):
+        resource = RESOURCES[kind]
+        rows = {resource.name(row): row for row in resource.rows(snapshot)}
+        if name not in rows:
+            raise not_found(
+                kind, name or "", rows, place.command(f"get {kind}{' --all' if kind == 'requests' else ''}")
+            )
+        row = rows[name]
+        if output in (Format.JSON, Format.YAML):
+            extra = {
+                other: [data_of(entry) for entry in entries] for other, entries in related(kind, row, snapshot).items()
+            }
+            documents.append({**data_of(row), **extra})
+            continue
+        if output is Format.NAME:
+            out(f"{singular(kind)}/{literal(name)}")
+            continue
+        if number:
+            out("")
+        room = width(sys.stdout)
+        for line in tell(kind, row, snapshot, room):
+            if isinstance(line, str):
+                out(line if room is None or "\x1b" in line else fit(line, room))
+            else:
+                label, text = line
+                for part in _labelled(label, literal(text), room):
+                    out(part)
+    if documents:
+        write_data(documents[0] if len(wanted) == 1 else documents, output)
+
+
+def _labelled(label: str, text: str, room: int | None) -> list[str]:
+    """The label and its text; on a terminal wrapped, so that a path can still be read whole."""
+    head = pad(label, _LABEL)
+    if room is None:
+        return [head + text]
+    if room < 3 * _LABEL:
+        return [paint(fit(label, room), "quiet"), *wrap(text, room)]
+    first, *more = wrap(text, room - _LABEL)
+    return [f"{paint(head, 'quiet')}{first}", *(" " * _LABEL + line for line in more)]

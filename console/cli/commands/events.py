@@ -1,0 +1,55 @@
+"""``events``: what happened, oldest first."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from console.cli.command import LOOK, Place, command
+from console.cli.options import OutputOption
+from console.cli.output import Format, to_json, to_yaml, write_data
+from console.cli.terminal import out, paint, width
+from console.text import fit, literal, pad
+
+if TYPE_CHECKING:
+    from control_plane.contracts.fleet import Event
+
+
+@command("events", LOOK)
+async def events(
+    place: Place,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with new ones as they happen.")] = False,
+    since: Annotated[int, typer.Option("--since", metavar="SEQ", min=0, help="Only those after this number.")] = 0,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Tell what happened to workers, pools, gateways and requests.
+
+    With -f, -o json prints one object a line.
+    """
+    from console.cli.resources import data_of
+
+    listed = []
+    async with place.client() as client:
+        async for event in client.events(since, follow=follow):
+            if output in (Format.TABLE, Format.WIDE):
+                out(event_line(event, width(sys.stdout)))
+            elif output is Format.NAME:
+                out(f"event/{event.seq}")
+            elif not follow:
+                listed.append(data_of(event))
+            else:
+                out(to_yaml([data_of(event)]) if output is Format.YAML else to_json(data_of(event), indent=None))
+            if follow:
+                sys.stdout.flush()
+    if not follow and output in (Format.JSON, Format.YAML):
+        write_data(listed, output)
+
+
+def event_line(event: Event, room: int | None) -> str:
+    from console.cli.resources import clock, event_style
+
+    subject, message = literal(event.subject), literal(event.message)
+    line = f"{clock(event.at_unix)}  {pad(event.severity, 7)}  {pad(subject, 18)}  {message}"
+    return paint(line if room is None else fit(line, room), event_style(event))

@@ -1,0 +1,130 @@
+"""``logs``: what a worker, a gateway or the control plane wrote."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import sys
+from collections import deque
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from console.cli.command import LOOK, Place, command
+from console.cli.options import OutputOption
+from console.cli.output import Format, to_json, to_yaml
+from console.cli.reference import bare_name, kind_of
+from console.cli.terminal import out, say, width
+from console.home import Home, Unreachable
+from console.text import literal, wrap
+from control_plane.contracts.errors import InvalidRequest, NotFound
+
+CONTROL_PLANE = "control-plane"
+
+
+@command("logs", LOOK)
+async def logs(
+    place: Place,
+    of: Annotated[str, typer.Argument(metavar="NAME", help="A worker, a gateway, or control-plane.")] = CONTROL_PLANE,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with new lines as they come.")] = False,
+    tail: Annotated[int, typer.Option("--tail", metavar="N", min=1, max=1_000_000, help="The last lines.")] = 200,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Print a log: the last lines, then new ones with -f.
+
+    When the platform is down, the files it left are read instead.
+    """
+    name = target_of(of)
+    try:
+        client = place.client()
+    except Unreachable:
+        if place.server is not None:
+            raise
+        pieces = _file_pieces(_log_file(place, name), tail, follow)
+        say(f"no platform is running in {place.home.shown}: reading what it left", "quiet")
+        await _print(pieces, name, output)
+        return
+    async with client:
+        try:
+            await _print(client.logs(name, tail_lines=tail, follow=follow), name, output)
+        except NotFound as error:
+            snapshot = await client.get_snapshot()
+            known = [*(w.id for w in snapshot.workers), *(g.id for g in snapshot.gateways), CONTROL_PLANE]
+            raise _unknown(name, known, place) from error
+
+
+def target_of(word: str) -> str:
+    kind, slash, _ = word.partition("/")
+    if not slash:
+        return word
+    if kind_of(kind) not in ("workers", "gateways"):
+        raise InvalidRequest(f"{word} has no log; workers, gateways and {CONTROL_PLANE} have", param="name")
+    return bare_name(word, kind_of(kind))
+
+
+async def _print(pieces: AsyncIterator[bytes], name: str, output: Format) -> None:
+    decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+    rest = ""
+    async for piece in pieces:
+        *lines, rest = (rest + decoder.decode(piece)).split("\n")
+        for line in lines:
+            _line(line, name, output)
+        sys.stdout.flush()
+    if rest := rest + decoder.decode(b"", final=True):
+        _line(rest, name, output)
+
+
+def _line(line: str, name: str, output: Format) -> None:
+    if output is Format.JSON:
+        out(to_json({"log": name, "line": line}, indent=None))
+    elif output is Format.YAML:
+        out(to_yaml([{"log": name, "line": line}]))
+    elif output is Format.NAME:
+        out(literal(name))
+    else:
+        text = literal(line.removesuffix("\r"), keep="\t").expandtabs()
+        room = width(sys.stdout)
+        for part in [text] if room is None else wrap(text, room):
+            out(part)
+
+
+def log_files(home: Home) -> dict[str, Path]:
+    """The logs that lie in a home, by the name of what wrote them."""
+    found = {}
+    for path in sorted((home.path / "logs").glob("*.log")):
+        found[path.stem.removeprefix("worker-").removeprefix("gateway-")] = path
+    return found
+
+
+def _log_file(place: Place, name: str) -> Path:
+    files = log_files(place.home)
+    if name not in files:
+        raise (
+            _unknown(name, list(files), place)
+            if files
+            else Unreachable(
+                f"no platform is running in {place.home.shown}, and it left no logs", hint=place.home.up_command()
+            )
+        )
+    return files[name]
+
+
+def _unknown(name: str, known: list[str], place: Place) -> NotFound:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, 1, 0.5)
+    meant = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
+    return NotFound(f"no log named {name}{meant}", hint=place.command("get workers -o name"))
+
+
+async def _file_pieces(path: Path, tail: int, follow: bool) -> AsyncIterator[bytes]:
+    with path.open("rb") as file:
+        yield b"".join(deque(file, tail))
+        while follow:
+            piece = file.read(1 << 16)
+            if piece:
+                yield piece
+            else:
+                await asyncio.sleep(0.25)

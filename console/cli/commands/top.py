@@ -1,0 +1,88 @@
+"""``top``: the fleet's figures, once or live."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from console import figures
+from console.cli.command import LOOK, Place, command
+from console.cli.durations import duration
+from console.cli.options import OutputOption
+from console.cli.output import Format, to_json, to_yaml, write_rows
+from console.cli.terminal import coloured, out, width
+from console.text import fit
+
+if TYPE_CHECKING:
+    from control_plane.contracts.fleet import Snapshot
+
+
+@command("top", LOOK)
+async def top(
+    place: Place,
+    live: Annotated[bool, typer.Option("--live", "-f", help="Go on, in place on a terminal.")] = False,
+    every: Annotated[str, typer.Option("--every", metavar="DURATION", help="How often, with --live.")] = "1s",
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show what every worker does now: KV cache, batch, tokens/s, TTFT and ITL.
+
+    With --live, -o json prints one object a line.
+    """
+    interval = max(0.1, duration(every, "--every"))
+    async with place.client() as client:
+        if not live:
+            _show(await client.get_snapshot(), output, once=True)
+            return
+        async for snapshot in client.watch(interval):
+            in_place = coloured(sys.stdout) and output in (Format.TABLE, Format.WIDE)
+            if in_place:
+                out("\x1b[H\x1b[2J", end="")
+            _show(snapshot, output, once=False)
+            if not in_place and output in (Format.TABLE, Format.WIDE):
+                out("")
+            sys.stdout.flush()
+
+
+def totals(snapshot: Snapshot) -> dict[str, Any]:
+    """The fleet in a few figures; only workers whose load is current count."""
+    from console.cli.resources import load_of
+
+    loads = [load for worker in snapshot.workers if (load := load_of(worker)) is not None]
+    blocks = sum(load.total_blocks for load in loads)
+    return {
+        "workers_ready": sum(pool.ready for pool in snapshot.pools),
+        "workers_desired": sum(pool.desired for pool in snapshot.pools),
+        "running": sum(load.running for load in loads),
+        "waiting": sum(load.waiting for load in loads),
+        "queued": sum(gateway.queued for gateway in snapshot.gateways),
+        "kv_usage": sum(load.used_blocks for load in loads) / blocks if blocks else None,
+        "tokens_per_s": sum(load.tokens_per_s for load in loads) if loads else None,
+    }
+
+
+def _show(snapshot: Snapshot, output: Format, *, once: bool) -> None:
+    from console.cli.resources import RESOURCES, data_of
+
+    if output is Format.NAME:
+        for worker in snapshot.workers:
+            out(f"worker/{worker.id}")
+        return
+    sums = totals(snapshot)
+    if output in (Format.JSON, Format.YAML):
+        data = {"taken_unix": snapshot.taken_unix, "totals": sums, "workers": [data_of(w) for w in snapshot.workers]}
+        if output is Format.YAML:
+            out(to_yaml(data) if once else to_yaml([data]))
+        else:
+            out(to_json(data, indent=2 if once else None))
+        return
+    line = (
+        f"{sums['workers_ready']} of {figures.plural(sums['workers_desired'], 'worker')} ready · {sums['running']} running · "
+        f"{sums['waiting']} waiting · {sums['queued']} queued · KV {figures.percent(sums['kv_usage'])} · "
+        f"{figures.rate(sums['tokens_per_s'])} tok/s"
+    )
+    room = width(sys.stdout)
+    out(line if room is None else fit(line, room))
+    if snapshot.workers:
+        write_rows(snapshot.workers, RESOURCES["workers"].columns(snapshot), wide=output is Format.WIDE)

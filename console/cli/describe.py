@@ -1,0 +1,208 @@
+"""One object in full, as labelled lines; every line that has a source, and only those."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from console import figures
+from console.cli.resources import (
+    EVENT_COLUMNS,
+    RESOURCES,
+    clock,
+    load_of,
+    note_of,
+    quantile,
+    responses_of,
+    status_of,
+    time_of,
+)
+from console.cli.table import table
+from console.cli.waterfall import meter, waterfall
+from control_plane.contracts.fleet import (
+    Event,
+    GatewayView,
+    Latency,
+    ModelView,
+    Pool,
+    RequestPhase,
+    RequestView,
+    Snapshot,
+    WorkerView,
+)
+
+Line = tuple[str, str]
+"""A label and its text; the text may hold names that others chose."""
+
+
+def related(kind: str, row: Any, snapshot: Snapshot) -> dict[str, Sequence[Any]]:
+    """What belongs to an object: its requests, workers and last events, by kind."""
+    subject = f"{kind[:-1]}/{RESOURCES[kind].name(row)}"
+    found: dict[str, Sequence[Any]] = {}
+    if kind == "workers":
+        found["requests"] = [r for r in snapshot.requests if r.worker_id == row.id and r.phase.active]
+    elif kind == "gateways":
+        found["requests"] = [r for r in snapshot.requests if r.gateway_id == row.id and r.phase.active]
+    elif kind == "pools":
+        found["workers"] = [w for w in snapshot.workers if w.pool == row.name]
+    elif kind == "models":
+        found["workers"] = [w for w in snapshot.workers if w.pool == row.pool]
+    found["events"] = [event for event in snapshot.events if event.subject == subject]
+    return found
+
+
+def describe(kind: str, row: Any, snapshot: Snapshot, max_width: int | None) -> Iterator[Line | str]:
+    """Labelled lines, then (as plain strings, already literal) tables and bars."""
+    tellers: dict[str, Callable[[Any, Snapshot], Iterator[Line]]] = {
+        "workers": _worker,
+        "pools": _pool,
+        "models": _model,
+        "gateways": _gateway,
+        "requests": _request,
+        "events": _event,
+    }
+    yield from tellers[kind](row, snapshot)
+    if kind == "requests" and row.stages:
+        yield ""
+        room = min(max_width or 100, 100) - 2
+        total = time_of(row, snapshot.taken_unix)
+        for line in waterfall(row.stages, total, width=room, open_ended=row.phase.active):
+            yield "  " + line
+    for name, rows in related(kind, row, snapshot).items():
+        if not rows:
+            continue
+        yield ""
+        yield f"{name}:"
+        columns = EVENT_COLUMNS if name == "events" else RESOURCES[name].columns(snapshot)
+        made = table(rows, [c for c in columns if not c.wide], max_width and max(1, max_width - 2))
+        yield from ("  " + line for line in made.lines)
+
+
+def _worker(worker: WorkerView, snapshot: Snapshot) -> Iterator[Line]:
+    now = snapshot.taken_unix
+    info, load = worker.info, load_of(worker)
+    yield "worker", worker.id
+    yield (
+        "status",
+        status_of(worker) + (f" for {figures.age(now - worker.phase_since_unix)}" if worker.phase_since_unix else ""),
+    )
+    if note := note_of(worker, now):
+        yield "why", note
+    yield "pool", worker.pool
+    if info is not None and (model := info.model) is not None:
+        split = f" · split {model.tensor_parallel} ways" if model.tensor_parallel > 1 else ""
+        yield "model", f"{model.name} · {model.dtype or figures.NONE} · context {model.max_context:,}{split}"
+        yield "source", " @ ".join(part for part in (model.source, model.revision[:12]) if part) or figures.NONE
+    if info is not None:
+        loaded = f" · loaded in {figures.seconds(info.load_s)}" if info.load_s else ""
+        yield "engine", f"{info.engine} {info.engine_version} on {info.device or figures.NONE}{loaded}"
+        yield "instance", info.instance_id
+    processes = [f"pid {worker.pid}"] if worker.pid else []
+    processes += [f"engine pid {worker.engine_pid}"] if worker.engine_pid else []
+    yield "process", " · ".join([*processes, figures.plural(worker.restarts, "restart")])
+    yield "address", worker.address or figures.NONE
+    if load is not None:
+        blocks = info.model.block_size if info and info.model else 0
+        of = f" of {blocks} tokens" if blocks else ""
+        yield (
+            "kv cache",
+            f"{meter(load.kv_usage)} {figures.percent(load.kv_usage)} · {load.used_blocks} of {load.total_blocks} blocks{of}",
+        )
+        yield "batch", f"{load.running} running · {load.waiting} waiting · {worker.in_flight} in flight at the routers"
+        yield (
+            "speed",
+            f"{figures.rate(load.tokens_per_s)} tok/s out · {figures.rate(load.prompt_tokens_per_s)} tok/s prompt",
+        )
+    yield from _latency(worker.latency)
+    if load is not None:
+        cached = figures.percent(load.cached_tokens / load.prompt_tokens) if load.prompt_tokens else figures.NONE
+        yield (
+            "since start",
+            f"{load.generated_tokens:,} tokens out · {load.prompt_tokens:,} prompt ({cached} cached) · "
+            f"{load.finished:,} requests · {load.steps:,} steps · {load.preemptions:,} preemptions",
+        )
+        yield "memory", f"{figures.size(load.rss_bytes)} · {load.cpu_s:.1f} s of CPU"
+        yield "sampled", f"{figures.seconds(max(0.0, now - load.sampled_unix))} ago"
+    yield (
+        "heartbeat",
+        f"{figures.seconds(max(0.0, now - worker.heartbeat_unix))} ago" if worker.heartbeat_unix else "never",
+    )
+    yield "log", worker.log_path or figures.NONE
+
+
+def _latency(latency: Latency | None) -> Iterator[Line]:
+    if latency is None:
+        return
+    for name, noun in (("ttft", "requests"), ("itl", "gaps")):
+        number = getattr(latency, f"{name}_count")
+        figure = f"p50 {quantile(latency, f'{name}_p50')} · p99 {quantile(latency, f'{name}_p99')}"
+        yield name.upper(), f"{figure} · {number:,} {noun} in {figures.age(latency.window_s)}"
+
+
+def _pool(pool: Pool, _: Snapshot) -> Iterator[Line]:
+    yield "pool", pool.name
+    yield "model", pool.model
+    yield "source", pool.source or figures.NONE
+    yield "engine", pool.engine
+    yield "replicas", f"{pool.ready} ready · {pool.observed} observed · {pool.desired} desired"
+
+
+def _model(model: ModelView, _: Snapshot) -> Iterator[Line]:
+    yield "model", model.name
+    yield "pool", model.pool
+    yield "source", model.source or figures.NONE
+    yield "engine", model.engine or figures.NONE
+    yield "context", f"{model.max_context:,} tokens" if model.max_context else figures.NONE
+    yield "workers", f"{model.ready_workers} ready"
+
+
+def _gateway(gateway: GatewayView, snapshot: Snapshot) -> Iterator[Line]:
+    now = snapshot.taken_unix
+    yield "gateway", gateway.id
+    yield "status", "ready" if gateway.ready else "not ready"
+    yield "url", gateway.url or figures.NONE
+    yield (
+        "process",
+        f"pid {gateway.pid}" + (f" · up {figures.age(now - gateway.started_unix)}" if gateway.started_unix else ""),
+    )
+    yield (
+        "requests",
+        f"{gateway.in_flight} in flight · {gateway.queued} queued · {gateway.requests_total:,} since start",
+    )
+    yield "responses", responses_of(gateway)
+    yield "speed", f"{figures.rate(gateway.tokens_per_s)} tok/s"
+    yield from _latency(gateway.latency)
+    yield "memory", f"{figures.size(gateway.rss_bytes or None)} · {gateway.cpu_s:.1f} s of CPU"
+    reported = gateway.report_unix
+    yield "reported", f"{figures.seconds(max(0.0, now - reported))} ago" if reported else "never"
+
+
+def _request(request: RequestView, snapshot: Snapshot) -> Iterator[Line]:
+    yield "request", request.id
+    reason = f" ({request.reason})" if request.reason else ""
+    yield "phase", f"{request.phase.name.lower()}{reason}"
+    yield "model", request.model
+    retries = f" · {figures.plural(request.retries, 'retry').replace('retrys', 'retries')}" if request.retries else ""
+    yield "worker", (request.worker_id or figures.NONE) + retries
+    yield (
+        "caller",
+        f"key {request.key_id or figures.NONE} · {request.api or 'api unknown'} · {'stream' if request.stream else 'plain'} · gateway {request.gateway_id}",
+    )
+    bound = f" of ≤{request.max_tokens:,}" if request.max_tokens else ""
+    cached = f" ({request.cached_tokens:,} cached)" if request.phase is not RequestPhase.QUEUED else ""
+    yield "tokens", f"{request.prompt_tokens:,} prompt{cached} · {request.output_tokens:,}{bound} out"
+    if request.arrival_unix:
+        yield (
+            "arrived",
+            f"{clock(request.arrival_unix)} · {figures.seconds(time_of(request, snapshot.taken_unix))} {'so far' if request.phase.active else 'in all'}",
+        )
+    yield "TTFT", figures.seconds(request.ttft_s or None)
+    yield "ITL", f"p50 {figures.seconds(request.itl_p50_s or None)}"
+
+
+def _event(event: Event, _: Snapshot) -> Iterator[Line]:
+    yield "event", str(event.seq)
+    yield "time", clock(event.at_unix)
+    yield "kind", f"{event.kind} ({event.severity})"
+    yield "subject", event.subject
+    yield "message", event.message

@@ -1,0 +1,15 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from console.cli.output import Format
+
+OutputOption = Annotated[Format, typer.Option("-o", "--output", help="How to print it.")]
+YesOption = Annotated[bool, typer.Option("-y", "--yes", help="Do it without asking.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would be done, with the same plan; do nothing.")
+]

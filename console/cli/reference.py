@@ -1,0 +1,71 @@
+"""TYPE[/NAME] as people type it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+from control_plane.contracts.errors import InvalidRequest, NotFound
+
+KINDS = ("workers", "requests", "models", "pools", "gateways", "events")
+_SHORT = {
+    "w": "workers",
+    "req": "requests",
+    "r": "requests",
+    "m": "models",
+    "p": "pools",
+    "gw": "gateways",
+    "ev": "events",
+}
+
+
+def kind_of(word: str) -> str:
+    """The kind a word names: plural, singular or short. Raises InvalidRequest with the nearest one."""
+    lowered = word.lower()
+    if lowered in _SHORT:
+        return _SHORT[lowered]
+    for kind in KINDS:
+        if lowered in (kind, kind[:-1]):
+            return kind
+    near = get_close_matches(lowered, KINDS, 1, 0.5)
+    meant = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(KINDS)}"
+    raise InvalidRequest(f"no such type: {word}{meant}", param="type")
+
+
+def singular(kind: str) -> str:
+    return kind[:-1]
+
+
+def references(words: Sequence[str]) -> list[tuple[str, str | None]]:
+    """``workers``, ``workers NAME…`` or ``TYPE/NAME…`` as (kind, name) pairs; a name of None means all."""
+    if not words:
+        raise InvalidRequest(f"which type? There are {', '.join(KINDS)}", param="type")
+    if "/" in words[0]:
+        return [_one(word) for word in words]
+    kind = kind_of(words[0])
+    return [(kind, name) for name in words[1:]] or [(kind, None)]
+
+
+def _one(word: str) -> tuple[str, str | None]:
+    kind, slash, name = word.partition("/")
+    if not slash or not name:
+        raise InvalidRequest(f"{word} is not TYPE/NAME, for example worker/smollm2-1", param="name")
+    return kind_of(kind), name
+
+
+def bare_name(word: str, kind: str) -> str:
+    """The name in ``NAME`` or ``TYPE/NAME``, where only one kind makes sense."""
+    named, slash, name = word.partition("/")
+    if not slash:
+        return word
+    if kind_of(named) != kind:
+        raise InvalidRequest(f"{word} is not a {singular(kind)}", param="name")
+    return name
+
+
+def not_found(kind: str, name: str, known: Iterable[str], hint: str = "") -> NotFound:
+    """No such object, with the nearest name that exists."""
+    names = list(known)
+    near = get_close_matches(name, names, 1, 0.5) or [other for other in names if name and other.startswith(name)][:1]
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return NotFound(f"no {singular(kind)} named {name}{meant}", param=singular(kind), hint=hint)

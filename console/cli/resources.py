@@ -1,0 +1,262 @@
+"""What can be listed: for each kind the rows of a snapshot, its name, its columns and its data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from console import figures
+from console.cli.output import plain
+from console.cli.table import Column
+from control_plane.contracts.fleet import (
+    Event,
+    GatewayView,
+    Latency,
+    ModelView,
+    Pool,
+    RequestPhase,
+    RequestView,
+    Snapshot,
+    WorkerPhase,
+    WorkerView,
+)
+from control_plane.contracts.worker import Load
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind. ``columns`` depend on the snapshot, whose clock ages are told by."""
+
+    rows: Callable[[Snapshot], Sequence[Any]]
+    name: Callable[[Any], str]
+    columns: Callable[[Snapshot], Sequence[Column[Any]]]
+
+
+def data_of(row: Any) -> dict[str, Any]:
+    """A row as JSON data. What was not measured is null, not zero."""
+    values: dict[str, Any] = plain(row)
+    _unmeasured(values)
+    return values
+
+
+def _unmeasured(values: dict[str, Any]) -> None:
+    latency = values.get("latency")
+    if isinstance(latency, dict):
+        for kind in ("ttft", "itl"):
+            if not latency[f"{kind}_count"]:
+                latency[f"{kind}_p50"] = latency[f"{kind}_p99"] = None
+    for name in ("ttft_s", "itl_p50_s", "heartbeat_unix", "restart_unix", "report_unix"):
+        if name in values and not values[name]:
+            values[name] = None
+
+
+def status_of(worker: WorkerView) -> str:
+    words = [worker.phase.name.lower()]
+    if worker.draining:
+        words.append("draining")
+    elif worker.cordoned:
+        words.append("cordoned")
+    return ",".join(words)
+
+
+def worker_style(worker: WorkerView) -> str | None:
+    if worker.phase is WorkerPhase.READY:
+        return "watch" if worker.cordoned or worker.draining else "good"
+    return "bad" if worker.phase in (WorkerPhase.LOST, WorkerPhase.FAILED) else "watch"
+
+
+def load_of(worker: WorkerView) -> Load | None:
+    """The load, unless it is only what a worker said before it was lost."""
+    return worker.load if worker.phase in (WorkerPhase.READY, WorkerPhase.STOPPING) else None
+
+
+def quantile(latency: Latency | None, name: str) -> str:
+    if latency is None or not getattr(latency, f"{name.split('_')[0]}_count"):
+        return figures.NONE
+    return figures.seconds(getattr(latency, name))
+
+
+def _latency(name: str, title: str, *, wide: bool = False) -> Column[Any]:
+    return Column(title, lambda row: quantile(row.latency, name), right=True, wide=wide, keep=4)
+
+
+def _load(title: str, tell: Callable[[Load], str], *, wide: bool = False, keep: int = 5) -> Column[WorkerView]:
+    def value(worker: WorkerView) -> str:
+        load = load_of(worker)
+        return figures.NONE if load is None else tell(load)
+
+    return Column(title, value, right=True, wide=wide, keep=keep)
+
+
+def note_of(worker: WorkerView, now: float) -> str:
+    """What a person must know of a worker that is not simply well."""
+    if worker.restart_unix:
+        return f"{worker.reason}; restart in {figures.age(max(0.0, worker.restart_unix - now))}"
+    return "" if worker.phase is WorkerPhase.READY else worker.reason
+
+
+def _since(now: float, then: float) -> str:
+    return figures.age(max(0.0, now - then)) if then else figures.NONE
+
+
+def _workers(snapshot: Snapshot) -> Sequence[Column[WorkerView]]:
+    now = snapshot.taken_unix
+    return (
+        Column("NAME", lambda w: w.id, keep=9),
+        Column("STATUS", status_of, keep=8, style=worker_style),
+        _load("KV", lambda load: figures.percent(load.kv_usage), keep=7),
+        _load("RUN", lambda load: str(load.running), keep=7),
+        _load("WAIT", lambda load: str(load.waiting), keep=6),
+        _load("TOK/S", lambda load: figures.rate(load.tokens_per_s)),
+        _latency("ttft_p50", "TTFT P50"),
+        _latency("ttft_p99", "TTFT P99"),
+        _latency("itl_p50", "ITL P50"),
+        _latency("itl_p99", "ITL P99"),
+        Column("RESTARTS", lambda w: str(w.restarts), right=True, keep=2),
+        Column("AGE", lambda w: _since(now, w.info.started_unix if w.info else w.phase_since_unix), right=True, keep=3),
+        Column("POOL", lambda w: w.pool, wide=True, keep=2),
+        Column("MODEL", lambda w: w.info.model.name if w.info and w.info.model else figures.NONE, wide=True, keep=2),
+        Column("ENGINE", _engine, wide=True, keep=2),
+        Column("DEVICE", lambda w: (w.info.device if w.info else "") or figures.NONE, wide=True, keep=2),
+        _load("BLOCKS", lambda load: f"{load.used_blocks}/{load.total_blocks}", wide=True, keep=2),
+        _load("RSS", lambda load: figures.size(load.rss_bytes), wide=True, keep=2),
+        _load("CPU", lambda load: f"{load.cpu_s:.0f} s", wide=True, keep=2),
+        Column("PID", lambda w: str(w.pid or figures.NONE), right=True, wide=True, keep=2),
+        Column("ENGINE PID", lambda w: str(w.engine_pid or figures.NONE), right=True, wide=True, keep=1),
+        Column("ADDRESS", lambda w: w.address or figures.NONE, wide=True, keep=1),
+        Column("HEARTBEAT", lambda w: _since(now, w.heartbeat_unix), right=True, wide=True, keep=2),
+        Column("NOTE", lambda w: note_of(w, now), keep=4),
+    )
+
+
+def _engine(worker: WorkerView) -> str:
+    return f"{worker.info.engine} {worker.info.engine_version}".strip() if worker.info else figures.NONE
+
+
+def _pools(_: Snapshot) -> Sequence[Column[Pool]]:
+    return (
+        Column("NAME", lambda p: p.name, keep=9),
+        Column("MODEL", lambda p: p.model, keep=6),
+        Column("ENGINE", lambda p: p.engine, keep=4),
+        Column("DESIRED", lambda p: str(p.desired), right=True, keep=8),
+        Column("READY", lambda p: str(p.ready), right=True, keep=8, style=_pool_style),
+        Column("OBSERVED", lambda p: str(p.observed), right=True, keep=7),
+        Column("SOURCE", lambda p: p.source or figures.NONE, keep=3),
+    )
+
+
+def _pool_style(pool: Pool) -> str:
+    return "good" if pool.ready >= pool.desired else "bad" if pool.ready == 0 else "watch"
+
+
+def _models(_: Snapshot) -> Sequence[Column[ModelView]]:
+    return (
+        Column("NAME", lambda m: m.name, keep=9),
+        Column("POOL", lambda m: m.pool, keep=6),
+        Column("ENGINE", lambda m: m.engine or figures.NONE, keep=5),
+        Column("CONTEXT", lambda m: figures.count(m.max_context or None), right=True, keep=4),
+        Column("READY WORKERS", lambda m: str(m.ready_workers), right=True, keep=8),
+        Column("SOURCE", lambda m: m.source or figures.NONE, keep=3),
+    )
+
+
+def _gateways(snapshot: Snapshot) -> Sequence[Column[GatewayView]]:
+    now = snapshot.taken_unix
+    return (
+        Column("NAME", lambda g: g.id, keep=9),
+        Column("STATUS", lambda g: "ready" if g.ready else "not ready", keep=8, style=_gateway_style),
+        Column("URL", lambda g: g.url or figures.NONE, keep=7),
+        Column("IN-FLIGHT", lambda g: str(g.in_flight), right=True, keep=6),
+        Column("QUEUED", lambda g: str(g.queued), right=True),
+        Column("REQUESTS", lambda g: figures.count(g.requests_total), right=True),
+        Column("TOK/S", lambda g: figures.rate(g.tokens_per_s), right=True),
+        _latency("ttft_p50", "TTFT P50"),
+        _latency("itl_p50", "ITL P50"),
+        Column("AGE", lambda g: _since(now, g.started_unix), right=True, keep=3),
+        _latency("ttft_p99", "TTFT P99", wide=True),
+        _latency("itl_p99", "ITL P99", wide=True),
+        Column("RESPONSES", responses_of, wide=True, keep=2),
+        Column("RSS", lambda g: figures.size(g.rss_bytes or None), right=True, wide=True, keep=2),
+        Column("CPU", lambda g: f"{g.cpu_s:.1f} s", right=True, wide=True, keep=2),
+        Column("PID", lambda g: str(g.pid or figures.NONE), right=True, wide=True, keep=2),
+    )
+
+
+def _gateway_style(gateway: GatewayView) -> str:
+    return "good" if gateway.ready else "bad"
+
+
+def responses_of(gateway: GatewayView) -> str:
+    return " ".join(f"{status}:{number}" for status, number in sorted(gateway.responses.items())) or figures.NONE
+
+
+def _requests(snapshot: Snapshot) -> Sequence[Column[RequestView]]:
+    now = snapshot.taken_unix
+    return (
+        Column("ID", lambda r: r.id, keep=9),
+        Column("MODEL", lambda r: r.model, keep=4),
+        Column("WORKER", lambda r: r.worker_id or figures.NONE, keep=7),
+        Column("PHASE", lambda r: r.phase.name.lower(), keep=8, style=request_style),
+        Column("PROMPT", lambda r: str(r.prompt_tokens), right=True, keep=5),
+        Column("CACHED", lambda r: str(r.cached_tokens), right=True, keep=3),
+        Column(
+            "OUTPUT",
+            lambda r: f"{r.output_tokens}/{r.max_tokens}" if r.max_tokens else str(r.output_tokens),
+            right=True,
+        ),
+        Column("TTFT", lambda r: figures.seconds(r.ttft_s or None), right=True),
+        Column("ITL P50", lambda r: figures.seconds(r.itl_p50_s or None), right=True),
+        Column("TIME", lambda r: figures.seconds(time_of(r, now)), right=True, keep=4),
+        Column("KEY", lambda r: r.key_id or figures.NONE, keep=2),
+        Column("API", lambda r: r.api or figures.NONE, wide=True, keep=1),
+        Column("STREAM", lambda r: "yes" if r.stream else "no", wide=True, keep=1),
+        Column("GATEWAY", lambda r: r.gateway_id, wide=True, keep=1),
+        Column("RETRIES", lambda r: str(r.retries), right=True, wide=True, keep=1),
+        Column("REASON", lambda r: r.reason or figures.NONE, wide=True, keep=2),
+    )
+
+
+def time_of(request: RequestView, now: float) -> float:
+    """How long it took, or has taken so far, in seconds."""
+    if request.phase.active and request.arrival_unix:
+        return max(request.duration_s, now - request.arrival_unix)
+    return request.duration_s
+
+
+def request_style(request: RequestView) -> str | None:
+    if request.phase is RequestPhase.FAILED:
+        return "bad"
+    return "watch" if request.phase in (RequestPhase.QUEUED, RequestPhase.CANCELLED) else None
+
+
+def _events(_: Snapshot) -> Sequence[Column[Event]]:
+    return EVENT_COLUMNS
+
+
+def clock(at_unix: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at_unix))
+
+
+def event_style(event: Event) -> str | None:
+    return {"error": "bad", "warning": "watch"}.get(event.severity)
+
+
+EVENT_COLUMNS: Sequence[Column[Event]] = (
+    Column("TIME", lambda e: clock(e.at_unix), keep=8),
+    Column("SEVERITY", lambda e: e.severity, keep=3, style=event_style),
+    Column("KIND", lambda e: e.kind, keep=6),
+    Column("SUBJECT", lambda e: e.subject, keep=7),
+    Column("MESSAGE", lambda e: e.message, keep=9),
+    Column("SEQ", lambda e: str(e.seq), right=True, wide=True, keep=1),
+)
+
+RESOURCES: dict[str, Resource] = {
+    "workers": Resource(lambda s: s.workers, lambda w: w.id, _workers),
+    "pools": Resource(lambda s: s.pools, lambda p: p.name, _pools),
+    "models": Resource(lambda s: s.models, lambda m: m.name, _models),
+    "gateways": Resource(lambda s: s.gateways, lambda g: g.id, _gateways),
+    "requests": Resource(lambda s: s.requests, lambda r: r.id, _requests),
+    "events": Resource(lambda s: s.events, lambda e: str(e.seq), _events),
+}
