@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from control_plane.contracts.worker import Delta, Generate, ModelInfo
 
@@ -78,3 +78,21 @@ class Engine(Protocol):
     async def stop(self) -> None:
         """Free everything; all processes of the engine have ended when this returns."""
         ...
+
+
+@runtime_checkable
+class ReportsProgress(Protocol):
+    """An engine that tells how far its start is. The worker sets ``on_progress`` before ``start``, and announces what
+    it hears: a line for people and a fraction 0-1. It may be called from any thread."""
+
+    on_progress: Callable[[str, float], None]
+
+
+@runtime_checkable
+class Publishes(Protocol):
+    """An engine with gRPC services of its own, mounted on the worker's port.
+
+    ``published`` takes the ``grpc.aio.Server`` before it starts, and returns the full names of the services it added.
+    """
+
+    def published(self, server: Any) -> Sequence[str]: ...
