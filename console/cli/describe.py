@@ -106,7 +106,8 @@ def _worker(worker: WorkerView, snapshot: Snapshot) -> Iterator[Line]:
         of = f" of {blocks} tokens" if blocks else ""
         yield (
             "kv cache",
-            f"{meter(load.kv_usage)} {figures.percent(load.kv_usage)} · {load.used_blocks} of {load.total_blocks} blocks{of}",
+            f"{meter(load.kv_usage)} {figures.percent(load.kv_usage)} · "
+            f"{load.used_blocks} of {load.total_blocks} blocks{of}",
         )
         yield "batch", f"{load.running} running · {load.waiting} waiting · {worker.in_flight} in flight at the routers"
         yield (
@@ -186,16 +187,15 @@ def _request(request: RequestView, snapshot: Snapshot) -> Iterator[Line]:
     yield "worker", (request.worker_id or figures.NONE) + retries
     yield (
         "caller",
-        f"key {request.key_id or figures.NONE} · {request.api or 'api unknown'} · {'stream' if request.stream else 'plain'} · gateway {request.gateway_id}",
+        f"key {request.key_id or figures.NONE} · {request.api or 'api unknown'} · "
+        f"{'stream' if request.stream else 'plain'} · gateway {request.gateway_id}",
     )
     bound = f" of ≤{request.max_tokens:,}" if request.max_tokens else ""
     cached = f" ({request.cached_tokens:,} cached)" if request.phase is not RequestPhase.QUEUED else ""
     yield "tokens", f"{request.prompt_tokens:,} prompt{cached} · {request.output_tokens:,}{bound} out"
     if request.arrival_unix:
-        yield (
-            "arrived",
-            f"{clock(request.arrival_unix)} · {figures.seconds(time_of(request, snapshot.taken_unix))} {'so far' if request.phase.active else 'in all'}",
-        )
+        took = figures.seconds(time_of(request, snapshot.taken_unix))
+        yield "arrived", f"{clock(request.arrival_unix)} · {took} {'so far' if request.phase.active else 'in all'}"
     yield "TTFT", figures.seconds(request.ttft_s or None)
     yield "ITL", f"p50 {figures.seconds(request.itl_p50_s or None)}"
 

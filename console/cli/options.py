@@ -13,3 +13,12 @@ YesOption = Annotated[bool, typer.Option("-y", "--yes", help="Do it without aski
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be done, with the same plan; do nothing.")
 ]
+UrlOption = Annotated[
+    str | None, typer.Option("--url", metavar="URL", help="An OpenAI endpoint. [default: the platform's gateway]")
+]
+ApiKeyFilesOption = Annotated[
+    list[str] | None, typer.Option("--api-key-file", metavar="FILE", help="API key; give several to take turns.")
+]
+ApiKeyEnvOption = Annotated[
+    str | None, typer.Option("--api-key-env", metavar="NAME", help="An environment variable that holds the API key.")
+]

@@ -14,4 +14,5 @@ from console.cli.commands import (
     scale,
     cancel,
     wait,
+    load,
 )

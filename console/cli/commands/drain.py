@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,6 +33,8 @@ async def drain(
 
     Streams that run go on to their end. The worker stays cordoned, also when the wait ends early: see uncordon.
     """
+    from asyncio import CancelledError
+
     from console.cli.commands.cordon import unknown_worker
 
     name = bare_name(worker, "workers")
@@ -51,7 +51,7 @@ async def drain(
         confirm(f"drain worker/{name}", yes=yes, repeat=place.command(f"drain {name} --yes"))
         try:
             last = await _drained(client, name, limit)
-        except asyncio.CancelledError:
+        except CancelledError:
             say(f"no longer waiting; worker/{literal(name)} stays cordoned")
             say(f"hint: {place.command(f'uncordon {name}')}")
             raise
@@ -66,6 +66,8 @@ async def drain(
 
 
 async def _plan(client: OperatorClient, name: str) -> DrainProgress:
+    import contextlib
+
     async with contextlib.aclosing(client.drain(name, dry_run=True)) as progress:
         async for plan in progress:
             return plan

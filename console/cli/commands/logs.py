@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import codecs
 import sys
 from collections import deque
@@ -120,6 +119,8 @@ def _unknown(name: str, known: list[str], place: Place) -> NotFound:
 
 
 async def _file_pieces(path: Path, tail: int, follow: bool) -> AsyncIterator[bytes]:
+    import asyncio
+
     with path.open("rb") as file:
         yield b"".join(deque(file, tail))
         while follow:

@@ -78,9 +78,9 @@ def _show(snapshot: Snapshot, output: Format, *, once: bool) -> None:
             out(to_json(data, indent=2 if once else None))
         return
     line = (
-        f"{sums['workers_ready']} of {figures.plural(sums['workers_desired'], 'worker')} ready · {sums['running']} running · "
-        f"{sums['waiting']} waiting · {sums['queued']} queued · KV {figures.percent(sums['kv_usage'])} · "
-        f"{figures.rate(sums['tokens_per_s'])} tok/s"
+        f"{sums['workers_ready']} of {figures.plural(sums['workers_desired'], 'worker')} ready · "
+        f"{sums['running']} running · {sums['waiting']} waiting · {sums['queued']} queued · "
+        f"KV {figures.percent(sums['kv_usage'])} · {figures.rate(sums['tokens_per_s'])} tok/s"
     )
     room = width(sys.stdout)
     out(line if room is None else fit(line, room))

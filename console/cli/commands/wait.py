@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any
@@ -65,6 +64,8 @@ async def wait(
 
     Exits 5 when the time is over, 3 when there is no such object.
     """
+    import asyncio
+
     [(kind, name)] = references([what])
     if name is None:
         raise InvalidRequest(f"which {singular(kind)}?", param="name", hint=place.command(f"get {kind}"))

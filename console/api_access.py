@@ -1,0 +1,102 @@
+"""Where the OpenAI API of a platform is and which key opens it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from console.completion import Answer
+from console.home import Home, Unreachable, read_key, shown_path
+from console.http import Broken, Connections, Endpoint
+from control_plane.contracts.errors import InferDeckError, NotFound, Unauthenticated
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    name: str
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"ApiKey({self.name!r})"
+
+
+def endpoint_of(home: Home, url: str | None) -> Endpoint:
+    """The endpoint that was named, else the home's first gateway. Raises Unreachable when the home has none."""
+    if url is not None:
+        return Endpoint.parse(url)
+    state = home.running()
+    if state is None:
+        raise Unreachable(f"no platform is running in {home.shown}", hint=home.up_command())
+    if not state.gateway_urls:
+        raise Unreachable(f"the platform in {home.shown} has no gateway yet", hint="inferdeck get gateways")
+    return Endpoint.parse(state.gateway_urls[0])
+
+
+def keys_of(home: Home, url: str | None, files: list[str], variable: str | None) -> list[ApiKey]:
+    """Keys from files and from an environment variable, else the home's own. Another endpoint never gets the home's."""
+    keys = [ApiKey(shown_path(Path(file)), read_key(Path(file))) for file in files]
+    if variable is not None:
+        secret = os.environ.get(variable, "").strip()
+        if not secret:
+            raise Unauthenticated(f"${variable} is not set")
+        keys.append(ApiKey(f"${variable}", secret))
+    if keys:
+        return keys
+    if url is not None:
+        return [ApiKey("none", "")]
+    state = home.state()
+    path = Path(state.api_key_path) if state and state.api_key_path else home.api_key_path
+    return [ApiKey(shown_path(path), read_key(path))]
+
+
+async def models_of(endpoint: Endpoint, key: str) -> list[str]:
+    """The names of the models that an endpoint offers this key."""
+    answer = _Body()
+    connections = Connections(endpoint)
+    try:
+        await connections.ask(endpoint.request("GET", "/models", key), answer)
+    except Broken as error:
+        raise Unreachable(f"{endpoint.url} ended the connection: {error}") from None
+    finally:
+        connections.close()
+    if answer.status in (401, 403):
+        raise Unauthenticated(f"{endpoint.url} refuses the key (HTTP {answer.status})", hint="--api-key-file FILE")
+    try:
+        return [str(entry["id"]) for entry in json.loads(answer.data)["data"]]
+    except (ValueError, KeyError, TypeError):
+        raise InferDeckError(f"{endpoint.url}/models answers HTTP {answer.status} and no list of models") from None
+
+
+async def model_of(endpoint: Endpoint, key: str, wanted: str | None) -> str:
+    """The model that was named, else the first one there is."""
+    if wanted:
+        return wanted
+    models = await models_of(endpoint, key)
+    if not models:
+        raise NotFound(f"{endpoint.url} offers no model")
+    return models[0]
+
+
+class _Body:
+    def __init__(self) -> None:
+        self.status = 0
+        self.data = bytearray()
+
+    def head(self, status: int, headers: dict[str, str], at: float) -> None:
+        self.status = status
+
+    def body(self, data: bytes, at: float) -> None:
+        self.data += data
+
+
+def error_of(answer: Answer, endpoint: Endpoint) -> InferDeckError:
+    """The error in an answer, as one that the command line can tell."""
+    where = f" (HTTP {answer.status}, {answer.error_code})" if answer.status else f" ({answer.error_code})"
+    message = f"{answer.error_message or 'the call failed'}{where}"
+    if answer.status in (401, 403):
+        return Unauthenticated(message, hint="--api-key-file FILE")
+    if answer.status == 404:
+        return NotFound(message)
+    return InferDeckError(message)

@@ -1,0 +1,171 @@
+"""``load``: make traffic and measure what a client sees."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from console.cli.command import USE, Place, command
+from console.cli.durations import duration
+from console.cli.exits import FAILED, INTERRUPTED, TIMED_OUT, Ended
+from console.cli.options import ApiKeyEnvOption, ApiKeyFilesOption, OutputOption, UrlOption
+from console.cli.output import Format, write_data
+from console.cli.terminal import dumb, is_terminal, out, width
+from control_plane.contracts.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from console.api_access import ApiKey
+    from console.http import Endpoint
+    from console.load.plan import Plan
+    from console.load.runner import Run
+
+LIVE_EVERY_S = 0.5
+
+
+@command("load", USE)
+def load(
+    place: Place,
+    model: Annotated[str | None, typer.Option("-m", "--model", help="Model. [default: the first one offered]")] = None,
+    concurrency: Annotated[
+        int, typer.Option("-c", "--concurrency", min=1, max=10_000, help="Closed loop: calls at a time.")
+    ] = 8,
+    rate: Annotated[float, typer.Option("--rate", min=0.0, help="Open loop: calls a second, whatever runs.")] = 0.0,
+    constant: Annotated[bool, typer.Option("--constant", help="Open loop: evenly spaced, not Poisson.")] = False,
+    requests: Annotated[int, typer.Option("-n", "--requests", min=0, help="End after so many calls.")] = 0,
+    for_: Annotated[
+        str | None,
+        typer.Option("--duration", metavar="DURATION", help="Start no call after. [default: 30s, without -n]"),
+    ] = None,
+    prompt_tokens: Annotated[
+        str, typer.Option("--prompt-tokens", metavar="LENGTH", help="About: 128, 64-256 or lognormal:128,0.5.")
+    ] = "64",
+    output_tokens: Annotated[
+        str, typer.Option("--output-tokens", metavar="LENGTH", help="At most (max_tokens), likewise.")
+    ] = "64",
+    prefixes: Annotated[
+        int, typer.Option("--prefixes", min=0, max=10_000, help="System prompts that calls share.")
+    ] = 0,
+    prefix_tokens: Annotated[int, typer.Option("--prefix-tokens", min=1, max=100_000, help="Length of each.")] = 256,
+    plain: Annotated[bool, typer.Option("--plain", help="Calls that are not streamed.")] = False,
+    completions: Annotated[
+        bool, typer.Option("--completions", help="/completions instead of /chat/completions.")
+    ] = False,
+    cancel: Annotated[
+        float, typer.Option("--cancel", min=0.0, max=1.0, help="Fraction of calls whose client leaves early.")
+    ] = 0.0,
+    temperature: Annotated[float | None, typer.Option("--temperature", min=0.0)] = None,
+    ignore_eos: Annotated[
+        bool, typer.Option("--ignore-eos", help="Ask for exactly the output length (a vLLM extension).")
+    ] = False,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed makes the same calls.")] = 0,
+    call_timeout: Annotated[str, typer.Option("--call-timeout", metavar="DURATION")] = "10m",
+    url: UrlOption = None,
+    api_key_file: ApiKeyFilesOption = None,
+    api_key_env: ApiKeyEnvOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Make traffic for an OpenAI endpoint and measure TTFT, ITL and tokens/s with the client's own stopwatch.
+
+    Closed loop: -c calls at a time. Open loop: --rate calls a second. Exits 1 when no call succeeds, 5 when some fail.
+    """
+    from console.api_access import endpoint_of, keys_of
+    from console.load.plan import Plan
+    from console.load.shape import Length
+
+    if output is Format.NAME:
+        raise InvalidRequest("a load run has no name: -o table, json or yaml", param="output")
+    if not math.isfinite(rate):
+        raise InvalidRequest("--rate must be a finite number of calls a second", param="rate")
+    limit = duration(for_, "--duration") if for_ is not None else (0.0 if requests else 30.0)
+    endpoint = endpoint_of(place.home, url)
+    keys = keys_of(place.home, url, api_key_file or [], api_key_env)
+    plan = Plan(
+        model=model or "",
+        concurrency=concurrency,
+        rate=rate,
+        poisson=not constant,
+        requests=requests,
+        duration_s=limit,
+        prompt=Length.parse(prompt_tokens, "--prompt-tokens"),
+        output=Length.parse(output_tokens, "--output-tokens"),
+        prefixes=prefixes,
+        prefix_tokens=prefix_tokens,
+        stream=not plain,
+        chat=not completions,
+        cancel=cancel,
+        keys=len(keys),
+        seed=seed,
+        temperature=temperature,
+        ignore_eos=ignore_eos,
+    )
+    code = _run(plan, endpoint, keys, duration(call_timeout, "--call-timeout"), output)
+    if code:
+        raise Ended(code)
+
+
+def _run(plan: Plan, endpoint: Endpoint, keys: list[ApiKey], call_timeout_s: float, output: Format) -> int:
+    import asyncio
+    import contextlib
+    from dataclasses import replace
+
+    import uvloop
+
+    from console.api_access import model_of
+    from console.load.report import summary, summary_lines
+    from console.load.runner import Run
+
+    run: Run | None = None
+
+    async def go() -> None:
+        nonlocal run
+        named = replace(plan, model=await model_of(endpoint, keys[0].secret, plan.model))
+        run = Run(named, endpoint, [key.secret for key in keys], call_timeout_s=call_timeout_s or 1e9)
+        watching = asyncio.create_task(_live(run))
+        try:
+            await run.go()
+        finally:
+            watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watching
+
+    interrupted = False
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(go())
+    except KeyboardInterrupt:
+        if run is None:
+            raise
+        interrupted = True
+    assert run is not None
+    data = summary(run, [key.name for key in keys])
+    if output in (Format.JSON, Format.YAML):
+        write_data(data, output)
+    else:
+        for line in summary_lines(data):
+            out(line)
+    if interrupted:
+        return INTERRUPTED
+    if run.tally.failed:
+        return TIMED_OUT if run.tally.ok else FAILED
+    return 0
+
+
+async def _live(run: Run) -> None:
+    """One line that is written over, on a terminal only."""
+    import asyncio
+
+    from console.load.report import live_line
+
+    if not is_terminal(sys.stderr) or dumb():
+        return
+    try:
+        while True:
+            sys.stderr.write("\r\x1b[K" + live_line(run, (width(sys.stderr) or 80) - 1))
+            sys.stderr.flush()
+            await asyncio.sleep(LIVE_EVERY_S)
+    finally:
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
