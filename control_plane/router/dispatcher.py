@@ -1,0 +1,407 @@
+"""Every call from its submission to its end: placed, or waiting, or lost and placed again; told to its sink once.
+
+No network and no timers of its own here. Links bring what workers say, ``apply`` what the fleet says, and ``arm`` asks
+for a ``tick`` at a monotonic time; so tests drive it with workers and clocks of their own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+
+from control_plane.contracts.call import CallSink, RoutedCall
+from control_plane.contracts.errors import (
+    DropReason,
+    InferDeckError,
+    RequestCancelled,
+    RequestRefused,
+    Unavailable,
+    from_reason,
+)
+from control_plane.contracts.fleet import CancelOutcome, EndpointSet, ModelView, RequestPhase, WorkerPhase
+from control_plane.contracts.worker import CallError, Delta, FinishReason
+from control_plane.router import refusals
+from control_plane.router.expectation import Expectation
+from control_plane.router.ledger import Ledger
+from control_plane.router.requests import Request
+from control_plane.router.scheduling.candidate import Ask
+from control_plane.router.scheduling.profile import Decision, Profile
+from control_plane.router.targets import Link, Target, Targets
+from control_plane.router.waiting import Waiting
+
+_log = logging.getLogger(__name__)
+
+DECISIONS_KEPT = 512
+LOOK_AGAIN_S = 1.0
+"""Those that wait are looked at this often even if nothing happens: what was known may have become stale."""
+
+_BUSY = frozenset(reason for reason in DropReason if isinstance(from_reason(reason, ""), Unavailable))
+_CALLERS = frozenset(
+    reason for reason in DropReason if isinstance(from_reason(reason, ""), RequestRefused | RequestCancelled)
+)
+
+
+class Dispatcher:
+    """``open_link`` makes the stream to a target, ``changed`` is called when a request has ended."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        profile: Profile,
+        retries: int,
+        queue_timeout_s: float,
+        queue_limit: int,
+        clock: Callable[[], float],
+        arm: Callable[[float], None],
+        open_link: Callable[[Target], Link],
+        changed: Callable[[], None],
+    ) -> None:
+        self.profile = profile
+        self.decisions: deque[Decision] = deque(maxlen=DECISIONS_KEPT)
+        self._ledger = ledger
+        self._retries = retries
+        self._queue_timeout_s = queue_timeout_s
+        self._clock = clock
+        self._arm = arm
+        self._open_link = open_link
+        self._changed = changed
+        self._waiting: Waiting[Request] = Waiting(queue_limit)
+        self._expectations: dict[str, Expectation] = {}
+        self._targets = Targets(lambda model: self._expectation(model).whole)
+        self._models: dict[str, ModelView] | None = None
+        self._seq = 0
+        self._number = 0
+        self._closed = False
+
+    @property
+    def queued(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def targets(self) -> Targets:
+        return self._targets
+
+    def models(self) -> tuple[ModelView, ...]:
+        """The configured models, with the workers that are ready and connected."""
+        return tuple(
+            replace(
+                view,
+                ready_workers=sum(t.candidate.ready and t.candidate.connected for t in self._targets.serving(name)),
+            )
+            for name, view in (self._models or {}).items()
+        )
+
+    def model(self, name: str) -> ModelView:
+        """Raises NotFound, or Unavailable while the fleet has not spoken yet."""
+        if self._models is None:
+            raise refusals.not_joined()
+        view = self._models.get(name)
+        if view is None:
+            raise refusals.unknown_model(name)
+        return view
+
+    def ready(self) -> bool:
+        return any(
+            c.ready and c.connected and not c.cordoned
+            for model in self._models or ()
+            for c in self._targets.candidates(model)
+        )
+
+    # --- calls
+
+    def submit(self, call: RoutedCall, sink: CallSink) -> Request:
+        """Place the call or let it wait. Raises what the caller has to be told at once."""
+        if self._closed:
+            raise refusals.closing()
+        refusals.check_context(call, self._max_context(self.model(call.model)))
+        now = self._clock()
+        self._seq += 1
+        request = Request(self, call, sink, self._seq, now)
+        self._ledger.open(request)
+        self._drain(call.model)
+        if not self._waiting.has_room and self._place(request).chosen is None:
+            error = refusals.queue_full(len(self._waiting))
+            self._finish(request, RequestPhase.FAILED, error.reason, now)
+            raise error
+        if request.target is None:
+            self._place_or_wait(request, now)
+        return request
+
+    def left(self, request: Request, reason: str) -> None:
+        """The client is gone: the sink hears nothing more."""
+        if request.phase.active:
+            self._withdraw(request, reason or DropReason.REQUEST_CANCELLED, self._clock())
+
+    def cancel(self, request_id: str) -> CancelOutcome:
+        """An operator ends a request: its sink is told."""
+        request = self._ledger.find(request_id)
+        if request is None:
+            ended = self._ledger.has_ended(request_id)
+            return CancelOutcome(request_id, found=ended, already_ended=ended)
+        self._withdraw(request, DropReason.REQUEST_CANCELLED, self._clock())
+        self._tell(request, refusals.cancelled_by_operator())
+        return CancelOutcome(request_id, found=True)
+
+    def close(self) -> None:
+        """End everything: each sink is told, each link closed."""
+        self._closed = True
+        for request in tuple(self._ledger.active):
+            self._withdraw(request, DropReason.DRAINING, self._clock(), RequestPhase.FAILED)
+            self._tell(request, refusals.closing())
+        for target in self._targets.all():
+            self._unlink(target)
+
+    # --- from requests (Owner)
+
+    def first_token(self, request: Request) -> None:
+        if request.target is not None:
+            request.target.succeeded(request.number)
+
+    def ending(self, request: Request, delta: Delta, now: float) -> None:
+        if delta.error is not None:
+            self._call_failed(request, delta.error, now)
+            return
+        finish = delta.finish
+        if finish is not None and finish.reason is FinishReason.ABORT:
+            request.aborted = True
+        if request.aborted:
+            if delta.done is not None:
+                self._end(request, refusals.cancelled_at_worker(), now)
+            return
+        request.progress(delta, now)
+        request.delivered = True
+        if finish is not None and request.finish != "length":
+            request.finish = finish.reason.name.lower()
+        if delta.done is not None:
+            request.done = delta.done
+            self.first_token(request)
+            self._release(request, now)
+            self._expectation(request.model).learn(delta.done.prompt_tokens, delta.done.output_tokens, request.choices)
+            self._finish(request, RequestPhase.FINISHED, request.finish, now)
+        request.sink.delta(delta)
+        if delta.done is not None:
+            self._drain(request.model)
+
+    # --- from links
+
+    def link_up(self, target: Target) -> None:
+        target.up()
+        self._drain(target.candidate.model)
+
+    def link_down(self, target: Target, cause: str) -> float:
+        """The stream broke or could not be made. Returns how long to wait before the next attempt, in seconds."""
+        was_connected = target.candidate.connected
+        cool_down = target.down(self._clock())
+        if was_connected:
+            extra = {"worker_id": target.worker_id, "cause": cause, "in_flight": len(target.calls)}
+            _log.warning("lost the stream to a worker", extra=extra)
+        self._fail_over(target)
+        return cool_down
+
+    def sink_broke(self, request: Request) -> None:
+        """The gateway's side of a call failed: generating on would be for nobody."""
+        if request.phase.active:
+            self._withdraw(request, DropReason.INTERNAL_ERROR, self._clock(), RequestPhase.FAILED)
+
+    # --- from the fleet
+
+    def apply(self, update: EndpointSet) -> None:
+        self._models = {view.name: view for view in update.models}
+        changes = self._targets.apply(update, self._clock())
+        for target in changes.lost:
+            self._unlink(target)
+            self._fail_over(target)
+        for target in changes.leaving:
+            self._leave_if_idle(target)
+        for endpoint in update.endpoints:
+            target = self._targets.by_worker(endpoint.worker_id)
+            if target.link is None and endpoint.phase is WorkerPhase.READY and endpoint.address and not self._closed:
+                target.link = self._open_link(target)
+        self._ledger.forget_workers(self._targets.worker_ids())
+        self._drain_all()
+
+    # --- time
+
+    def tick(self) -> None:
+        now = self._clock()
+        for request in self._waiting.expired(now):
+            self._end(request, self._why_nothing_came(request, now), now)
+        self._drain_all()
+
+    # --- placing
+
+    def _place(self, request: Request) -> Decision:
+        """Send it to the best endpoint, if there is one."""
+        call = request.call
+        chosen_mono = self._clock()
+        request.charge = self._expectation(call.model).of(
+            len(call.prompt_token_ids), call.sampling.max_tokens, request.choices
+        )
+        ask = Ask(
+            call.model,
+            len(call.prompt_token_ids),
+            request.max_total_tokens,
+            request.charge,
+            request.choices,
+            call.priority,
+            request.tried,
+        )
+        decision = self.profile.decide(ask, self._targets.candidates(call.model), chosen_mono)
+        if decision.chosen is not None:
+            self.decisions.append(decision)
+            target = self._targets.of(decision.chosen)
+            assert target.link is not None
+            self._number += 1
+            meter = self._ledger.meter(target.worker_id)
+            request.dispatched(self._number, target, meter, chosen_mono, self._clock())
+            target.attach(self._number, request)
+            target.link.generate(self._number, call)
+        return decision
+
+    def _place_or_wait(self, request: Request, now: float) -> None:
+        if self._closed or self._place(request).chosen is not None:
+            return
+        if not request.deadline:
+            request.deadline = now + self._queue_timeout_s
+        self._waiting.add(request)
+        self._arm_next()
+
+    def _drain_all(self) -> None:
+        for model in self._waiting.models():
+            self._drain(model)
+        self._arm_next()
+
+    def _drain(self, model: str) -> None:
+        """Place whoever waits for the model, first come first served. One that no worker is right for, after what it
+        has tried or for its length, does not hold up the others."""
+        for request in self._waiting.line(model):
+            if self._closed or request not in self._waiting:
+                continue
+            decision = self._place(request)
+            if decision.chosen is not None:
+                self._waiting.remove(request)
+            elif not request.tried and "too_long" not in decision.left_out.values():
+                return
+
+    def _arm_next(self) -> None:
+        """Ask for a tick at the next moment when time alone changes something for those that wait."""
+        at = self._waiting.next_deadline()
+        if at is None:
+            return
+        now = self._clock()
+        at = min(at, now + LOOK_AGAIN_S)
+        for model in self._waiting.models():
+            for candidate in self._targets.candidates(model):
+                if candidate.connected and now < candidate.refusing_until < at:
+                    at = candidate.refusing_until
+        self._arm(at)
+
+    # --- ending
+
+    def _call_failed(self, request: Request, error: CallError, now: float) -> None:
+        target = request.target
+        assert target is not None
+        self._release(request, now)
+        if error.code in _BUSY and not request.delivered:
+            target.refused(now)
+            request.returned(now)
+            self._place_or_wait(request, now)
+        elif error.code in _CALLERS:
+            self._end(request, refusals.by_the_worker(error), now)
+        else:
+            extra = {"request_id": request.call.request_id, "worker_id": target.worker_id, "code": error.code}
+            _log.warning("a call failed at its worker: %s", error.message, extra=extra)
+            if error.code == DropReason.INTERNAL_ERROR:
+                target.failed(now)
+                self._retry(request, target, refusals.engine_failed(request.retries + 1), now)
+            else:
+                target.broke(now)
+                self._retry(request, target, refusals.worker_lost(request.output_tokens, request.retries + 1), now)
+        self._drain(request.model)
+
+    def _fail_over(self, target: Target) -> None:
+        """Everything that ran there goes elsewhere, or fails where tokens have been delivered."""
+        now = self._clock()
+        for request in sorted(target.calls.values(), key=lambda request: request.seq):
+            self._release(request, now)
+            self._retry(request, target, refusals.worker_lost(request.output_tokens, request.retries + 1), now)
+
+    def _retry(self, request: Request, failed: Target, error: InferDeckError, now: float) -> None:
+        """Not after the first token, not more often than allowed, not on the instance that failed it."""
+        if request.delivered or request.retries >= self._retries:
+            self._end(request, error, now)
+            return
+        request.retries += 1
+        request.tried.add(failed.instance_id)
+        request.deadline = 0.0
+        request.returned(now)
+        self._place_or_wait(request, now)
+
+    def _withdraw(
+        self, request: Request, reason: str, now: float, phase: RequestPhase = RequestPhase.CANCELLED
+    ) -> None:
+        """Out of the queue or off its worker, and closed; the sink is not told."""
+        if not self._waiting.remove(request) and request.target is not None and request.target.link is not None:
+            request.target.link.abort(request.number)
+        self._release(request, now)
+        self._finish(request, phase, reason, now)
+        self._drain(request.model)
+
+    def _end(self, request: Request, error: InferDeckError, now: float) -> None:
+        """Over, and the sink is told why."""
+        cancelled = isinstance(error, RequestCancelled)
+        self._release(request, now)
+        self._finish(request, RequestPhase.CANCELLED if cancelled else RequestPhase.FAILED, error.reason, now)
+        self._tell(request, error)
+
+    def _finish(self, request: Request, phase: RequestPhase, reason: str, now: float) -> None:
+        self._ledger.close(request, phase, reason, now)
+        self._changed()
+
+    def _release(self, request: Request, now: float) -> None:
+        """The endpoint does not hold it any more. The one place where in-flight counts go down."""
+        target = request.target
+        if target is not None:
+            target.detach(request, now)
+            request.target = None
+            self._leave_if_idle(target)
+
+    def _tell(self, request: Request, error: InferDeckError) -> None:
+        try:
+            request.sink.failed(error)
+        except Exception:
+            _log.exception("a sink failed", extra={"request_id": request.call.request_id})
+
+    def _why_nothing_came(self, request: Request, now: float) -> InferDeckError:
+        model, waited_s = request.model, now - request.queued_mono
+        targets = self._targets.serving(model)
+        if any(t.candidate.ready and t.candidate.connected and not t.candidate.cordoned for t in targets):
+            return refusals.all_busy(model, waited_s)
+        if any(t.endpoint.phase is WorkerPhase.STARTING for t in targets):
+            return refusals.still_loading(model, waited_s)
+        if any(t.candidate.cordoned for t in targets):
+            return refusals.no_worker(model, waited_s, "they are cordoned")
+        return refusals.no_worker(model, waited_s, "none can be reached" if targets else "there are none")
+
+    # --- targets
+
+    def _leave_if_idle(self, target: Target) -> None:
+        if not target.calls and self._targets.is_leaving(target):
+            self._unlink(target)
+            self._targets.left(target)
+
+    def _unlink(self, target: Target) -> None:
+        target.candidate.connected = False
+        if target.link is not None:
+            target.link.close()
+            target.link = None
+
+    def _expectation(self, model: str) -> Expectation:
+        return self._expectations.setdefault(model, Expectation())
+
+    def _max_context(self, view: ModelView) -> int:
+        served = (candidate.max_context for candidate in self._targets.candidates(view.name))
+        return view.max_context or max(served, default=0)

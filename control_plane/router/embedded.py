@@ -1,0 +1,142 @@
+"""The router inside a gateway process: one hop less for every token."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
+
+from control_plane.contracts.call import CallHandle, CallSink, RoutedCall, TokenizerBundle
+from control_plane.contracts.errors import SettingsError
+from control_plane.contracts.fleet import (
+    CancelOutcome,
+    EndpointSet,
+    GatewayIdentity,
+    GatewayStats,
+    ModelView,
+)
+from control_plane.router.dispatcher import Dispatcher
+from control_plane.router.fleet_watch import FleetWatch
+from control_plane.router.forwarder import WorkerLink, fetch_tokenizer
+from control_plane.router.ledger import Account, Ledger
+from control_plane.router.scheduling.profile import PROFILES
+from control_plane.router.targets import Target
+from control_plane.router.tokenizers import Tokenizers
+from control_plane.settings.model import RouterSettings
+
+QUEUE_LIMIT = 1024
+"""Calls that may wait in one gateway. Beyond it they are told so at once."""
+
+
+class EmbeddedRouter:
+    """Implements ``contracts.call.Router``. Everything happens on the loop that ``start`` runs on.
+
+    ``identity`` is asked when the router joins, so the gateway's port may be chosen late. ``fleet_address`` gives the
+    control plane's address, or None while there is none; it and ``operator_key`` are asked at every attempt. ``stats``
+    are the gateway's own; the router puts in how many calls wait. Raises SettingsError for an unknown profile.
+    """
+
+    def __init__(
+        self,
+        *,
+        router_id: str,
+        identity: Callable[[], GatewayIdentity],
+        fleet_address: Callable[[], str | None],
+        operator_key: Callable[[], str],
+        stats: Callable[[], GatewayStats],
+        settings: RouterSettings,
+        queue_limit: int = QUEUE_LIMIT,
+        rng: Random | None = None,
+    ) -> None:
+        make_profile = PROFILES.get(settings.profile)
+        if make_profile is None:
+            known = ", ".join(sorted(PROFILES))
+            raise SettingsError(f"no routing profile {settings.profile!r}; there are {known}", param="router.profile")
+        self._router_id = router_id
+        self._stats = stats
+        self._ledger = Ledger(router_id)
+        self._links: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._watch = FleetWatch(address=fleet_address, operator_key=operator_key, identity=identity, reported=self)
+        self.dispatcher = Dispatcher(
+            ledger=self._ledger,
+            profile=make_profile(rng or Random()),
+            retries=settings.retries,
+            queue_timeout_s=settings.queue_timeout_s,
+            queue_limit=queue_limit,
+            clock=time.monotonic,
+            arm=self._arm,
+            open_link=self._open_link,
+            changed=self._watch.nudge,
+        )
+        self._tokenizers = Tokenizers(
+            lambda model: [target.endpoint for target in self.dispatcher.targets.serving(model)], fetch_tokenizer
+        )
+        self._watching: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to join the fleet; returns at once, ``ready`` tells when calls can be placed."""
+        self._watching = asyncio.get_running_loop().create_task(self._watch.run(), name="fleet-watch")
+
+    async def close(self) -> None:
+        """End every call that still runs, tell the fleet, leave nothing open. Idempotent."""
+        self.dispatcher.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._watching is not None:
+            await self._watch.farewell()
+            self._watching.cancel()
+        tasks = [*self._links, *([self._watching] if self._watching is not None else [])]
+        for task in tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    # --- contracts.call.Router
+
+    def submit(self, call: RoutedCall, sink: CallSink) -> CallHandle:
+        return self.dispatcher.submit(call, sink)
+
+    def models(self) -> Sequence[ModelView]:
+        return self.dispatcher.models()
+
+    def ready(self) -> bool:
+        return self.dispatcher.ready()
+
+    async def tokenizer_files(self, model: str) -> TokenizerBundle:
+        self.dispatcher.model(model)
+        return await self._tokenizers.get(model)
+
+    # --- fleet_watch.Reported
+
+    def apply(self, update: EndpointSet) -> None:
+        self.dispatcher.apply(update)
+
+    def cancel(self, request_id: str) -> CancelOutcome:
+        return self.dispatcher.cancel(request_id)
+
+    def account(self) -> Account:
+        return self._ledger.take(time.monotonic())
+
+    def put_back(self, account: Account) -> None:
+        self._ledger.put_back(account)
+
+    def stats(self) -> GatewayStats:
+        return replace(self._stats(), queued=self.dispatcher.queued)
+
+    # --- inside
+
+    def _open_link(self, target: Target) -> WorkerLink:
+        link = WorkerLink(target, self._router_id, self.dispatcher)
+        self._links.add(link.task)
+        link.task.add_done_callback(self._links.discard)
+        return link
+
+    def _arm(self, at: float) -> None:
+        """The dispatcher wants a tick at this monotonic time; it asks anew for every later one."""
+        loop = asyncio.get_running_loop()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_later(max(0.0, at - time.monotonic()), self.dispatcher.tick)

@@ -1,0 +1,214 @@
+"""The stream to the control plane: endpoints and cancel commands come down, requests and measurements go up.
+
+The fleet is not on the request path. While it is away the router serves on from the last endpoint set and keeps what
+there is to report; it joins again as soon as somebody answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Protocol, cast
+
+import grpc
+
+from control_plane.contracts.fleet import CancelOutcome, EndpointSet, GatewayIdentity, GatewayStats, RequestView
+from control_plane.contracts.v1 import operator_pb2 as pb
+from control_plane.contracts.v1.operator_pb2_grpc import FleetStub
+from control_plane.contracts.wire.channel import CLIENT_OPTIONS
+from control_plane.contracts.wire.convert import from_wire, to_wire
+from control_plane.router.ledger import Account
+
+_log = logging.getLogger(__name__)
+
+REPORT_EVERY_S = 0.5
+SHORTEST_GAP_S = 0.05
+BUILD_SHARE = 0.05
+CONNECT_TIMEOUT_S = 2.0
+FIRST_BACKOFF_S = 0.1
+LONGEST_BACKOFF_S = 2.0
+LAST_WORDS_S = 0.5
+
+
+class Reported(Protocol):
+    """What the watch speaks for."""
+
+    def apply(self, update: EndpointSet) -> None: ...
+
+    def cancel(self, request_id: str) -> CancelOutcome: ...
+
+    def account(self) -> Account: ...
+
+    def put_back(self, account: Account) -> None: ...
+
+    def stats(self) -> GatewayStats: ...
+
+
+class FleetWatch:
+    """``address`` and ``operator_key`` are asked at every attempt: the next control plane may be somewhere else."""
+
+    def __init__(
+        self,
+        *,
+        address: Callable[[], str | None],
+        operator_key: Callable[[], str],
+        identity: Callable[[], GatewayIdentity],
+        reported: Reported,
+    ) -> None:
+        self._address = address
+        self._operator_key = operator_key
+        self._identity = identity
+        self._reported = reported
+        self._outcomes: list[CancelOutcome] = []
+        self._news = asyncio.Event()
+        self._stream: Any = None
+        self._reporter: asyncio.Task[None] | None = None
+        self._heard = False
+
+    def nudge(self) -> None:
+        """There is something that should not wait for the next regular report."""
+        self._news.set()
+
+    async def run(self) -> None:
+        """Join, and join again, until cancelled."""
+        backoff, last_cause = FIRST_BACKOFF_S, ""
+        while True:
+            self._heard = False
+            cause = await self._join()
+            if self._heard:
+                backoff, last_cause = FIRST_BACKOFF_S, ""
+            if cause != last_cause:
+                _log.warning("not joined to the control plane: %s", cause)
+                last_cause = cause
+            await asyncio.sleep(backoff)
+            backoff = min(2 * backoff, LONGEST_BACKOFF_S)
+
+    async def farewell(self) -> None:
+        """One last report, where somebody listens. ``run`` must have nothing more to send: it is stopped after."""
+        reporter, stream = self._reporter, self._stream
+        if reporter is None or stream is None:
+            return
+        reporter.cancel()
+        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError, TimeoutError):
+            async with asyncio.timeout(LAST_WORDS_S):
+                await asyncio.wait({reporter})
+                await self._send(stream)
+                await stream.done_writing()
+
+    async def _join(self) -> str:
+        """One attempt and, where it succeeds, the whole time together. Returns why it is over."""
+        address = self._address()
+        if address is None:
+            return "none is known"
+        try:
+            async with grpc.aio.insecure_channel(address, options=CLIENT_OPTIONS) as channel:
+                async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                    await channel.channel_ready()
+                make_stub: Any = FleetStub
+                key = self._operator_key()
+                stream = make_stub(channel).Join(metadata=(("authorization", f"Bearer {key}"),))
+                await self._talk(stream)
+        except grpc.aio.AioRpcError as error:
+            return f"{error.code().name.lower()} at {address}: {error.details()}"
+        except TimeoutError:
+            return f"nobody answers at {address}"
+        except Exception as error:
+            _log.exception("the watch failed")
+            return f"{type(error).__name__}: {error}"
+        return f"the control plane at {address} ended the stream"
+
+    async def _talk(self, stream: Any) -> None:
+        self._reporter = asyncio.get_running_loop().create_task(self._report(stream))
+        self._stream = stream
+        try:
+            while (update := await stream.read()) is not grpc.aio.EOF:
+                self._take(update)
+        finally:
+            self._stream = None
+            self._reporter.cancel()
+            stream.cancel()
+
+    def _take(self, update: pb.FleetUpdate) -> None:
+        kind = update.WhichOneof("kind")
+        if kind == "endpoints":
+            if not self._heard:
+                _log.info("joined the control plane", extra={"endpoints": len(update.endpoints.endpoints)})
+            self._heard = True
+            self._reported.apply(from_wire(update.endpoints, EndpointSet))
+        elif kind == "cancel":
+            self._outcomes.append(self._reported.cancel(update.cancel.request_id))
+            self.nudge()
+
+    async def _report(self, stream: Any) -> None:
+        try:
+            await stream.write(pb.RouterReport(identity=to_wire(self._identity(), pb.GatewayIdentity)))
+            while True:
+                self._news.clear()
+                gap_s = await self._send(stream)
+                await asyncio.sleep(gap_s)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(REPORT_EVERY_S - gap_s):
+                        await self._news.wait()
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            pass  # the reader hears of it too
+        except Exception:
+            _log.exception("a report could not be made")
+            stream.cancel()
+
+    async def _send(self, stream: Any) -> float:
+        """Returns how long to wait before the next one, so that reporting keeps to its share of the time."""
+        begin = time.perf_counter()
+        account, outcomes = self._reported.account(), self._outcomes
+        self._outcomes = []
+        try:
+            report = _to_wire(account, outcomes, self._reported.stats())
+            spent_s = time.perf_counter() - begin
+            await stream.write(report)
+        except BaseException:
+            self._reported.put_back(account)
+            self._outcomes = outcomes + self._outcomes
+            raise
+        return min(REPORT_EVERY_S, max(SHORTEST_GAP_S, spent_s / BUILD_SHARE))
+
+
+def _to_wire(account: Account, outcomes: list[CancelOutcome], stats: GatewayStats) -> pb.RouterReport:
+    report = pb.RouterReport(
+        active=map(_request_to_wire, account.active),
+        ended=map(_request_to_wire, account.ended),
+        stats=to_wire(stats, pb.GatewayStats),
+        cancels=[to_wire(outcome, pb.CancelOutcome) for outcome in outcomes],
+    )
+    for worker_id, meter in account.meters.items():
+        if meter.ttft:
+            report.ttft[worker_id].buckets.update(meter.ttft)
+        if meter.itl:
+            report.itl[worker_id].buckets.update(meter.itl)
+    return report
+
+
+def _request_to_wire(view: RequestView) -> pb.RequestView:
+    """By hand: every active request goes into every report."""
+    return pb.RequestView(
+        id=view.id,
+        gateway_id=view.gateway_id,
+        worker_id=view.worker_id,
+        model=view.model,
+        key_id=view.key_id,
+        phase=cast(Any, view.phase.value),
+        reason=view.reason,
+        stream=view.stream,
+        arrival_unix=view.arrival_unix,
+        prompt_tokens=view.prompt_tokens,
+        cached_tokens=view.cached_tokens,
+        output_tokens=view.output_tokens,
+        max_tokens=view.max_tokens,
+        ttft_s=view.ttft_s,
+        itl_p50_s=view.itl_p50_s,
+        duration_s=view.duration_s,
+        retries=view.retries,
+        stages=[pb.Stage(name=s.name, start_s=s.start_s, duration_s=s.duration_s) for s in view.stages],
+        api=view.api,
+    )

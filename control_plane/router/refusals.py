@@ -1,0 +1,89 @@
+"""What a caller is told when a call is not served: every such error of the router, in one place."""
+
+from __future__ import annotations
+
+from control_plane.contracts.call import RoutedCall
+from control_plane.contracts.errors import (
+    DropReason,
+    InferDeckError,
+    InternalError,
+    InvalidRequest,
+    NotFound,
+    RequestCancelled,
+    Unavailable,
+    WorkerLost,
+    from_reason,
+)
+from control_plane.contracts.worker import CallError
+
+RETRY_AFTER_S = 5.0
+
+
+def unknown_model(name: str) -> NotFound:
+    return NotFound(f"The model {name!r} does not exist.", reason=DropReason.MODEL_NOT_FOUND, param="model")
+
+
+def not_joined() -> Unavailable:
+    return _unavailable("The gateway has just started and does not know its workers yet.", DropReason.NO_CAPACITY)
+
+
+def closing() -> Unavailable:
+    return _unavailable("The gateway is stopping.", DropReason.DRAINING)
+
+
+def queue_full(waiting: int) -> Unavailable:
+    return _unavailable(f"{waiting} requests wait already; no more can.", DropReason.OVERLOADED)
+
+
+def all_busy(model: str, waited_s: float) -> Unavailable:
+    return _unavailable(f"Every worker of {model!r} was full for {waited_s:.0f} s.", DropReason.OVERLOADED)
+
+
+def still_loading(model: str, waited_s: float) -> Unavailable:
+    return _unavailable(f"The model {model!r} is still loading after {waited_s:.0f} s.", DropReason.MODEL_LOADING)
+
+
+def no_worker(model: str, waited_s: float, why: str) -> Unavailable:
+    return _unavailable(f"No worker of {model!r} could take the request in {waited_s:.0f} s: {why}.", None)
+
+
+def cancelled_by_operator() -> RequestCancelled:
+    return RequestCancelled("The request was cancelled by an operator.", retry=False)
+
+
+def cancelled_at_worker() -> RequestCancelled:
+    return RequestCancelled("The request was cancelled at its worker.", retry=False)
+
+
+def worker_lost(output_tokens: int, attempts: int) -> WorkerLost:
+    """The worker went away: in mid-answer, or before the first token and that for the last time."""
+    if output_tokens:
+        return WorkerLost(f"The worker was lost after {output_tokens} tokens.")
+    workers = "its worker was" if attempts == 1 else f"{attempts} workers, one after the other, were"
+    return WorkerLost(f"The request could not be run: {workers} lost before the first token.")
+
+
+def by_the_worker(error: CallError) -> InferDeckError:
+    """What the worker itself said about the call."""
+    return from_reason(error.code, error.message, param=error.param)
+
+
+def engine_failed(attempts: int) -> InternalError:
+    tried = "" if attempts == 1 else f" on {attempts} workers"
+    return InternalError(f"The engine failed on the request{tried}.")
+
+
+def check_context(call: RoutedCall, max_context: int) -> None:
+    """Raise for a call that could not fit, however idle the workers are; ``max_context`` 0 is unknown."""
+    prompt, output = len(call.prompt_token_ids), call.sampling.max_tokens
+    if max_context and prompt + output > max_context:
+        raise InvalidRequest(
+            f"This model's maximum context length is {max_context} tokens. You requested {prompt + output} tokens "
+            f"({prompt} in the {'messages' if call.api == 'chat' else 'prompt'}, {output} in the completion).",
+            reason=DropReason.CONTEXT_LENGTH_EXCEEDED,
+            param="messages" if call.api == "chat" else "prompt",
+        )
+
+
+def _unavailable(message: str, reason: DropReason | None) -> Unavailable:
+    return Unavailable(message, reason=reason, retry_after_s=RETRY_AFTER_S)

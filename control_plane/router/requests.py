@@ -1,0 +1,219 @@
+"""One call's life in the router: where it is, what it has produced, when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from control_plane.contracts.call import CallSink, RoutedCall
+from control_plane.contracts.fleet import RequestPhase, RequestView, Stage
+from control_plane.contracts.histogram import LatencyHistogram, bucket_of
+from control_plane.contracts.worker import Delta, Done
+from control_plane.router.meter import Meter
+
+if TYPE_CHECKING:
+    from control_plane.router.targets import Target
+
+
+class Owner(Protocol):
+    """Who decides over requests; told what happens to them, on the event loop's thread."""
+
+    def first_token(self, request: Request) -> None: ...
+
+    def ending(self, request: Request, delta: Delta, now: float) -> None:
+        """A delta with ``finish``, ``done`` or ``error``: rare, and everything about the end hangs on it."""
+        ...
+
+    def left(self, request: Request, reason: str) -> None: ...
+
+
+class Request:
+    """Also the ``CallHandle`` that the gateway holds. Times are monotonic seconds, 0.0: not yet.
+
+    ``number`` names the present attempt on its worker's stream, 0 while there is none. ``seq`` is the order of arrival.
+    ``charge`` is what the endpoint was charged for it, in tokens.
+    """
+
+    __slots__ = (
+        "_gaps",
+        "_last",
+        "_lasts",
+        "_owner",
+        "aborted",
+        "call",
+        "charge",
+        "choices",
+        "deadline",
+        "delivered",
+        "dispatched_mono",
+        "done",
+        "end_mono",
+        "finish",
+        "first_mono",
+        "meter",
+        "number",
+        "output_tokens",
+        "phase",
+        "queued_mono",
+        "reason",
+        "retries",
+        "seq",
+        "sink",
+        "spans",
+        "target",
+        "tried",
+        "worker_id",
+    )
+
+    def __init__(self, owner: Owner, call: RoutedCall, sink: CallSink, seq: int, now: float) -> None:
+        self._owner = owner
+        self.call = call
+        self.sink = sink
+        self.seq = seq
+        self.choices = max(1, call.sampling.n)
+        self.phase = RequestPhase.QUEUED
+        self.reason = ""
+        self.worker_id = ""
+        self.target: Target | None = None
+        self.number = 0
+        self.charge = 0.0
+        self.retries = 0
+        self.tried: set[str] = set()
+        self.queued_mono = now
+        self.deadline = 0.0
+        self.dispatched_mono = 0.0
+        self.first_mono = 0.0
+        self.end_mono = 0.0
+        self.output_tokens = 0
+        self.delivered = False
+        self.aborted = False
+        self.finish = ""
+        self.done: Done | None = None
+        self.meter: Meter | None = None
+        self.spans: list[Stage] = list(call.stages)
+        self._last = 0.0
+        self._lasts: dict[int, float] | None = {} if self.choices > 1 else None
+        self._gaps: dict[int, int] = {}
+
+    @property
+    def model(self) -> str:
+        return self.call.model
+
+    @property
+    def max_total_tokens(self) -> int:
+        return len(self.call.prompt_token_ids) + self.call.sampling.max_tokens
+
+    def cancel(self, reason: str) -> None:
+        self._owner.left(self, reason)
+
+    def dispatched(self, number: int, target: Target, meter: Meter, chosen_mono: float, now: float) -> None:
+        """It goes to ``target`` now; choosing it began at ``chosen_mono``."""
+        arrival = self.call.arrival_mono
+        self.spans.append(Stage("queue", self.queued_mono - arrival, chosen_mono - self.queued_mono))
+        self.spans.append(Stage("route", chosen_mono - arrival, now - chosen_mono))
+        self.number = number
+        self.target = target
+        self.worker_id = target.worker_id
+        self.meter = meter
+        self.dispatched_mono = now
+        self.phase = RequestPhase.DISPATCHED
+
+    def returned(self, now: float) -> None:
+        """Its attempt came to nothing, and it looks for an endpoint again."""
+        self.number = 0
+        self.worker_id = ""
+        self.meter = None
+        self.queued_mono = now
+        self.phase = RequestPhase.QUEUED
+        self.output_tokens = 0
+
+    def take(self, delta: Delta, now: float) -> None:
+        """Once per token: count it, time it, pass it on."""
+        if delta.finish is not None or delta.done is not None or delta.error is not None:
+            self._owner.ending(self, delta, now)
+            return
+        self.progress(delta, now)
+        self.delivered = True
+        self.sink.delta(delta)
+
+    def progress(self, delta: Delta, now: float) -> None:
+        count = len(delta.token_ids)
+        if not count:
+            return
+        self.output_tokens += count
+        if not self.call.stream:
+            return
+        lasts = self._lasts
+        if lasts is None:
+            last = self._last
+            self._last = now
+        else:
+            last = lasts.get(delta.choice, 0.0)
+            lasts[delta.choice] = now
+        if last:
+            index = bucket_of(now - last)
+            gaps = self._gaps
+            gaps[index] = gaps.get(index, 0) + 1
+            meter = self.meter
+            if meter is not None:
+                itl = meter.itl
+                itl[index] = itl.get(index, 0) + 1
+        elif not self.first_mono:
+            self._first(now)
+
+    def _first(self, now: float) -> None:
+        self.first_mono = now
+        self.phase = RequestPhase.DECODING
+        if self.meter is not None:
+            self.meter.add_ttft(now - self.call.arrival_mono)
+        self._owner.first_token(self)
+
+    def ended(self, phase: RequestPhase, reason: str, now: float) -> None:
+        self.phase = phase
+        self.reason = reason
+        self.end_mono = now
+        self.number = 0
+        if self.done is None:
+            return
+        stages = self.done.stages
+        start = self.dispatched_mono - self.call.arrival_mono
+        for name, seconds in (
+            ("worker_queue", stages.queued_s),
+            ("prefill", stages.prefill_s),
+            ("decode", stages.decode_s),
+        ):
+            self.spans.append(Stage(name, start, seconds))
+            start += seconds
+        self.output_tokens = self.done.output_tokens
+        if not self.first_mono and self.output_tokens:
+            self.first_mono = self.dispatched_mono + stages.queued_s + stages.prefill_s
+            if self.meter is not None:
+                self.meter.add_ttft(self.first_mono - self.call.arrival_mono)
+
+    def view(self, gateway_id: str, now: float) -> RequestView:
+        """As operators see it; ``now`` is monotonic and counts for a request that goes on.
+
+        The time to first token of a plain call is the worker's own account of it, known at the end; the gaps of a
+        plain call are not known.
+        """
+        call, arrival = self.call, self.call.arrival_mono
+        return RequestView(
+            id=call.request_id,
+            gateway_id=gateway_id,
+            model=call.model,
+            phase=self.phase,
+            worker_id=self.worker_id,
+            key_id=call.key_id,
+            reason=self.reason,
+            stream=call.stream,
+            arrival_unix=call.arrival_unix,
+            prompt_tokens=len(call.prompt_token_ids),
+            cached_tokens=self.done.cached_tokens if self.done else 0,
+            output_tokens=self.output_tokens,
+            max_tokens=call.sampling.max_tokens,
+            ttft_s=self.first_mono - arrival if self.first_mono else 0.0,
+            itl_p50_s=LatencyHistogram(self._gaps).quantile(0.5) if self._gaps else 0.0,
+            duration_s=(self.end_mono or now) - arrival,
+            retries=self.retries,
+            stages=tuple(self.spans),
+            api=call.api,
+        )

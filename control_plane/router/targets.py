@@ -1,0 +1,207 @@
+"""The endpoints as this router knows them: the fleet's word, its own load on each, and the stream to each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from control_plane.contracts.call import RoutedCall
+from control_plane.contracts.fleet import Endpoint, EndpointSet, WorkerPhase
+from control_plane.contracts.worker import WorkerState
+from control_plane.router.circuit import Circuit
+from control_plane.router.requests import Request
+from control_plane.router.scheduling.candidate import Candidate
+
+_ALIVE = (WorkerState.UNSPECIFIED, WorkerState.READY)
+
+
+class Link(Protocol):
+    """A stream to one worker instance. Nothing here waits; what comes back goes to the target's calls."""
+
+    def generate(self, number: int, call: RoutedCall) -> None: ...
+
+    def abort(self, number: int) -> None: ...
+
+    def close(self) -> None:
+        """For good. Idempotent."""
+        ...
+
+
+class Target:
+    """One instance of one worker. A worker that restarts is another target: its cache and its calls are gone.
+
+    ``calls`` is the truth about what is in flight there, by attempt number; the counters of ``candidate`` change with
+    it and only with it.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.candidate = Candidate(endpoint.worker_id, endpoint.instance_id, endpoint.model)
+        self.circuit = Circuit()
+        self.calls: dict[int, Request] = {}
+        self.link: Link | None = None
+        self._peak = 0
+        self._peak_before = 0
+
+    @property
+    def worker_id(self) -> str:
+        return self.endpoint.worker_id
+
+    @property
+    def instance_id(self) -> str:
+        return self.endpoint.instance_id
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.endpoint.worker_id, self.endpoint.instance_id
+
+    def update(self, endpoint: Endpoint, now: float, typical_tokens: float) -> None:
+        """Take over what the fleet says now."""
+        self.endpoint = endpoint
+        candidate, info, load = self.candidate, endpoint.info, endpoint.load
+        candidate.model = endpoint.model
+        candidate.cordoned = endpoint.cordoned
+        candidate.ready = endpoint.phase is WorkerPhase.READY and (load is None or load.state in _ALIVE)
+        candidate.typical_tokens = typical_tokens
+        if info is not None and info.model is not None:
+            candidate.max_context = info.model.max_context
+            candidate.max_sequences = info.model.max_num_seqs
+            candidate.capacity_tokens = info.model.total_blocks * info.model.block_size
+        if load is None or load.instance_id not in ("", endpoint.instance_id):
+            return
+        sampled = now - endpoint.load_age_s
+        if sampled <= candidate.sampled_mono:
+            return
+        candidate.sampled_mono = sampled
+        candidate.waiting = load.waiting
+        candidate.kv_usage = load.kv_usage
+        candidate.others = max(0, load.running + load.waiting - max(self._peak, self._peak_before))
+        self._peak_before, self._peak = self._peak, candidate.sequences
+
+    def attach(self, number: int, request: Request) -> None:
+        self.calls[number] = request
+        candidate = self.candidate
+        candidate.requests += 1
+        candidate.sequences += request.choices
+        candidate.tokens += request.charge
+        self._peak = max(self._peak, candidate.sequences)
+        self.circuit.sent(number)
+        candidate.refusing_until = self.circuit.open_until
+
+    def detach(self, request: Request, now: float) -> None:
+        """Nothing happens where it is not attached."""
+        number = request.number
+        if self.calls.pop(number, None) is None:
+            return
+        candidate = self.candidate
+        candidate.requests -= 1
+        candidate.sequences -= request.choices
+        candidate.tokens = candidate.tokens - request.charge if self.calls else 0.0
+        self.circuit.ended(number, now)
+        candidate.refusing_until = self.circuit.open_until
+
+    def succeeded(self, number: int) -> None:
+        self.circuit.succeeded(number)
+        self.candidate.refusing_until = self.circuit.open_until
+
+    def failed(self, now: float) -> None:
+        self.circuit.failed(now)
+        self.candidate.refusing_until = self.circuit.open_until
+
+    def broke(self, now: float) -> float:
+        """Returns how long to leave the worker alone, in seconds."""
+        cool_down = self.circuit.broke(now)
+        self.candidate.refusing_until = self.circuit.open_until
+        return cool_down
+
+    def refused(self, now: float) -> None:
+        self.circuit.refused(now)
+        self.candidate.refusing_until = self.circuit.open_until
+
+    def up(self) -> None:
+        self.candidate.connected = True
+        self.circuit.connected()
+        self.candidate.refusing_until = self.circuit.open_until
+
+    def down(self, now: float) -> float:
+        """There is no stream any more. Returns how long to leave the worker alone, in seconds."""
+        self.candidate.connected = False
+        return self.broke(now)
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a new endpoint set means for targets that had a link or calls.
+
+    ``lost``: the process is gone, and all that ran there. ``leaving``: out of the set; what runs there may finish.
+    """
+
+    lost: list[Target] = field(default_factory=list)
+    leaving: list[Target] = field(default_factory=list)
+
+
+class Targets:
+    """All targets, by worker and by model. ``typical_tokens`` gives what a request of a model usually holds."""
+
+    def __init__(self, typical_tokens: Callable[[str], float]) -> None:
+        self._typical_tokens = typical_tokens
+        self._by_worker: dict[str, Target] = {}
+        self._by_model: dict[str, list[Target]] = {}
+        self._candidates: dict[str, list[Candidate]] = {}
+        self._leaving: dict[tuple[str, str], Target] = {}
+
+    def all(self) -> Sequence[Target]:
+        """In the set, and leaving."""
+        return (*self._by_worker.values(), *self._leaving.values())
+
+    def worker_ids(self) -> Set[str]:
+        return self._by_worker.keys()
+
+    def by_worker(self, worker_id: str) -> Target:
+        return self._by_worker[worker_id]
+
+    def of(self, candidate: Candidate) -> Target:
+        return self._by_worker[candidate.worker_id]
+
+    def candidates(self, model: str) -> Sequence[Candidate]:
+        return self._candidates.get(model, ())
+
+    def serving(self, model: str) -> Sequence[Target]:
+        return self._by_model.get(model, ())
+
+    def is_leaving(self, target: Target) -> bool:
+        return self._leaving.get(target.key) is target
+
+    def left(self, target: Target) -> None:
+        """Nothing runs there any more."""
+        self._leaving.pop(target.key, None)
+
+    def apply(self, update: EndpointSet, now: float) -> Changes:
+        """The whole set, which replaces the last one.
+
+        A worker that is named without an instance id is one that the fleet does not know well (yet): it keeps the
+        instance that is known here.
+        """
+        changes = Changes()
+        before, self._by_worker, self._by_model = self._by_worker, {}, {}
+        for endpoint in update.endpoints:
+            target = before.pop(endpoint.worker_id, None)
+            if target is not None and not endpoint.instance_id:
+                endpoint = replace(endpoint, instance_id=target.instance_id)
+            if target is not None and target.instance_id != endpoint.instance_id:
+                changes.lost.append(target)
+                target = None
+            if target is None:
+                key = (endpoint.worker_id, endpoint.instance_id)
+                target = self._leaving.pop(key, None) or Target(endpoint)
+            if endpoint.phase is WorkerPhase.FAILED:
+                changes.lost.append(target)
+            target.update(endpoint, now, self._typical_tokens(endpoint.model))
+            self._by_worker[endpoint.worker_id] = target
+            self._by_model.setdefault(endpoint.model, []).append(target)
+        for target in before.values():
+            self._leaving[target.key] = target
+            changes.leaving.append(target)
+        self._candidates = {model: [t.candidate for t in targets] for model, targets in self._by_model.items()}
+        return changes
