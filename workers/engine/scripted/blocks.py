@@ -41,6 +41,10 @@ class BlockPool:
             keys.append(key)
         return keys
 
+    def holds(self, key: int) -> bool:
+        """Whether a block with this content is still there."""
+        return key in self._by_key
+
     def take(self, keys: Sequence[int], tokens: int) -> tuple[list[Block], int] | None:
         """Blocks for ``tokens`` tokens, and how many of them were cached; None if there is no room.
 

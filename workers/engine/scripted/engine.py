@@ -348,8 +348,15 @@ class ScriptedEngine:
     def _die(self, process: bool) -> None:
         if process:
             os._exit(1)
+        cause = "died by its script"
+        for number, call in list(self._calls.items()):
+            for choice in call.choices:
+                if not choice.ended:
+                    self._end(choice)
+            del self._calls[number]
+            call.sink([Delta(number, error=CallError(DropReason.ENGINE_DEAD, cause))])
         if not self._death.done():
-            self._death.set_result("died by its script")
+            self._death.set_result(cause)
 
     def _note(self, event: str, call: Call) -> None:
         if self._trace is not None:
