@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from console.cli.exits import FAILED, Ended
-from console.cli.terminal import interactive, say
+from console.plain.terminal import interactive, say
 from console.text import literal
 from control_plane.contracts.errors import InvalidRequest
 

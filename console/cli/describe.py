@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from console import figures
-from console.cli.resources import (
+from console.plain.resources import (
     EVENT_COLUMNS,
     RESOURCES,
     clock,
@@ -17,8 +17,8 @@ from console.cli.resources import (
     status_of,
     time_of,
 )
-from console.cli.table import table
-from console.cli.waterfall import meter, waterfall
+from console.plain.table import table
+from console.plain.waterfall import meter, waterfall
 from control_plane.contracts.fleet import (
     Event,
     GatewayView,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from console.cli.terminal import paint
 from console.home import Unreachable
+from console.plain.terminal import paint
 from console.text import literal
 from control_plane.contracts.errors import (
     Forbidden,

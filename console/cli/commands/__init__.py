@@ -4,6 +4,10 @@
 from __future__ import annotations
 
 from console.cli.commands import (
+    up,
+    down,
+    console,
+    version,
     get,
     describe,
     top,
@@ -14,5 +18,7 @@ from console.cli.commands import (
     scale,
     cancel,
     wait,
+    chat,
     load,
+    key,
 )

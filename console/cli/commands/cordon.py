@@ -9,7 +9,7 @@ import typer
 from console.cli.command import OPERATE, Place, command
 from console.cli.options import DryRunOption
 from console.cli.reference import bare_name, not_found
-from console.cli.terminal import out
+from console.plain.terminal import out
 from console.text import literal
 from control_plane.contracts.errors import NotFound
 

@@ -11,7 +11,7 @@ from console.cli.command import LOOK, Place, command
 from console.cli.options import OutputOption
 from console.cli.output import Format, write_data
 from console.cli.reference import not_found, references, singular
-from console.cli.terminal import out, paint, width
+from console.plain.terminal import out, paint, width
 from console.text import fit, literal, pad, wrap
 from control_plane.contracts.errors import InvalidRequest
 
@@ -32,7 +32,7 @@ async def describe(
     """
     from console.cli.describe import describe as tell
     from console.cli.describe import related
-    from console.cli.resources import RESOURCES, data_of
+    from console.plain.resources import RESOURCES, data_of
 
     wanted = references(what)
     if any(name is None for _, name in wanted):

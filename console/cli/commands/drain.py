@@ -12,7 +12,7 @@ from console.cli.durations import duration
 from console.cli.exits import TIMED_OUT, Ended, tell
 from console.cli.options import DryRunOption, YesOption
 from console.cli.reference import bare_name
-from console.cli.terminal import out, say
+from console.plain.terminal import out, say
 from console.text import literal
 from control_plane.contracts.errors import NotFound
 

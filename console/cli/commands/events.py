@@ -9,8 +9,9 @@ import typer
 
 from console.cli.command import LOOK, Place, command
 from console.cli.options import OutputOption
-from console.cli.output import Format, to_json, to_yaml, write_data
-from console.cli.terminal import out, paint, width
+from console.cli.output import Format, write_data
+from console.plain.data import to_json, to_yaml
+from console.plain.terminal import out, paint, width
 from console.text import fit, literal, pad
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ async def events(
 
     With -f, -o json prints one object a line.
     """
-    from console.cli.resources import data_of
+    from console.plain.resources import data_of
 
     listed = []
     async with place.client() as client:
@@ -48,7 +49,7 @@ async def events(
 
 
 def event_line(event: Event, room: int | None) -> str:
-    from console.cli.resources import clock, event_style
+    from console.plain.resources import clock, event_style
 
     subject, message = literal(event.subject), literal(event.message)
     line = f"{clock(event.at_unix)}  {pad(event.severity, 7)}  {pad(subject, 18)}  {message}"

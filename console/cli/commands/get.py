@@ -10,7 +10,7 @@ from console.cli.command import LOOK, Place, command
 from console.cli.options import OutputOption
 from console.cli.output import Format, write_data, write_rows
 from console.cli.reference import not_found, references, singular
-from console.cli.terminal import out, say
+from console.plain.terminal import out, say
 from console.text import literal
 
 
@@ -32,7 +32,7 @@ async def get(
 
     With one name, -o json prints one object instead of a list.
     """
-    from console.cli.resources import RESOURCES, data_of
+    from console.plain.resources import RESOURCES, data_of
 
     wanted = references(what or [])
     async with place.client() as client:

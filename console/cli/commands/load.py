@@ -13,7 +13,7 @@ from console.cli.durations import duration
 from console.cli.exits import FAILED, INTERRUPTED, TIMED_OUT, Ended
 from console.cli.options import ApiKeyEnvOption, ApiKeyFilesOption, OutputOption, UrlOption
 from console.cli.output import Format, write_data
-from console.cli.terminal import dumb, is_terminal, out, width
+from console.plain.terminal import dumb, is_terminal, out, width
 from control_plane.contracts.errors import InvalidRequest
 
 if TYPE_CHECKING:

@@ -13,10 +13,12 @@ import typer
 
 from console.cli.command import LOOK, Place, command
 from console.cli.options import OutputOption
-from console.cli.output import Format, to_json, to_yaml
+from console.cli.output import Format
 from console.cli.reference import bare_name, kind_of
-from console.cli.terminal import out, say, width
 from console.home import Home, Unreachable
+from console.log_lines import parsed, readable
+from console.plain.data import to_json, to_yaml
+from console.plain.terminal import out, say, width
 from console.text import literal, wrap
 from control_plane.contracts.errors import InvalidRequest, NotFound
 
@@ -33,7 +35,8 @@ async def logs(
 ) -> None:
     """Print a log: the last lines, then new ones with -f.
 
-    When the platform is down, the files it left are read instead.
+    -o wide prints lines as they stand in the file, -o json one object a line. When the platform is down, the files it
+    left are read instead.
     """
     name = target_of(of)
     try:
@@ -76,17 +79,18 @@ async def _print(pieces: AsyncIterator[bytes], name: str, output: Format) -> Non
 
 
 def _line(line: str, name: str, output: Format) -> None:
-    if output is Format.JSON:
-        out(to_json({"log": name, "line": line}, indent=None))
-    elif output is Format.YAML:
-        out(to_yaml([{"log": name, "line": line}]))
+    if output in (Format.JSON, Format.YAML):
+        record = {"log": name, **(parsed(line) or {"message": line.removesuffix("\r")})}
+        out(to_json(record, indent=None) if output is Format.JSON else to_yaml([record]))
     elif output is Format.NAME:
         out(literal(name))
     else:
-        text = literal(line.removesuffix("\r"), keep="\t").expandtabs()
+        raw = output is Format.WIDE
+        texts = [literal(line.removesuffix("\r"), keep="\t").expandtabs()] if raw else readable(line)
         room = width(sys.stdout)
-        for part in [text] if room is None else wrap(text, room):
-            out(part)
+        for text in texts:
+            for part in [text] if room is None else wrap(text, room):
+                out(part)
 
 
 def log_files(home: Home) -> dict[str, Path]:

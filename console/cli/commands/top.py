@@ -11,8 +11,9 @@ from console import figures
 from console.cli.command import LOOK, Place, command
 from console.cli.durations import duration
 from console.cli.options import OutputOption
-from console.cli.output import Format, to_json, to_yaml, write_rows
-from console.cli.terminal import coloured, out, width
+from console.cli.output import Format, write_rows
+from console.plain.data import to_json, to_yaml
+from console.plain.terminal import coloured, out, width
 from console.text import fit
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ async def top(
 
 def totals(snapshot: Snapshot) -> dict[str, Any]:
     """The fleet in a few figures; only workers whose load is current count."""
-    from console.cli.resources import load_of
+    from console.plain.resources import load_of
 
     loads = [load for worker in snapshot.workers if (load := load_of(worker)) is not None]
     blocks = sum(load.total_blocks for load in loads)
@@ -63,7 +64,7 @@ def totals(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _show(snapshot: Snapshot, output: Format, *, once: bool) -> None:
-    from console.cli.resources import RESOURCES, data_of
+    from console.plain.resources import RESOURCES, data_of
 
     if output is Format.NAME:
         for worker in snapshot.workers:

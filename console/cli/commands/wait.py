@@ -11,7 +11,7 @@ import typer
 from console.cli.command import OPERATE, Place, command
 from console.cli.durations import duration
 from console.cli.reference import not_found, references, singular
-from console.cli.terminal import out
+from console.plain.terminal import out
 from console.text import literal
 from control_plane.contracts.errors import InvalidRequest, RequestTimeout
 
@@ -91,7 +91,7 @@ async def wait(
 
 
 def _met(place: Place, snapshot: Snapshot, kind: str, name: str, condition: str, test: Callable[[Any], bool]) -> bool:
-    from console.cli.resources import RESOURCES
+    from console.plain.resources import RESOURCES
 
     resource = RESOURCES[kind]
     rows = {resource.name(row): row for row in resource.rows(snapshot)}

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from console import figures
-from console.cli.output import plain
-from console.cli.table import Column
+from console.plain.data import plain
+from console.plain.table import Column
 from control_plane.contracts.fleet import (
     Event,
     GatewayView,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from console.cli.terminal import paint
+from console.plain.terminal import paint
 from console.text import fit, literal, pad, width
 
 R = TypeVar("R")

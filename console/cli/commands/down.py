@@ -1,0 +1,70 @@
+"""``down``: stop everything of a home, whatever state it is in."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from console.cli.command import PLATFORM, Place, command
+from console.cli.confirm import announce, confirm
+from console.cli.durations import duration
+from console.cli.options import DryRunOption, YesOption
+from console.plain.terminal import interactive, out, say
+from console.text import literal
+from control_plane.contracts.errors import InferDeckError, InvalidRequest
+
+
+@command("down", PLATFORM)
+async def down(
+    place: Place,
+    now: Annotated[bool, typer.Option("--now", help="End what runs at once.")] = False,
+    grace: Annotated[
+        str, typer.Option("--grace", metavar="DURATION", help="How long running requests may go on.")
+    ] = "30s",
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Stop the platform: gateways first, then workers, then the control plane.
+
+    Running requests may end by themselves within the grace; only --now needs a confirmation, and only where it would
+    cut some off. Cleans up after a control plane that was killed, and succeeds when nothing is left to stop.
+    """
+    from console.stopping import leftovers, stop
+
+    if place.server is not None:
+        raise InvalidRequest("down stops a platform on this machine, not at a --server", param="server")
+    home = place.home
+    grace_s = 0.0 if now else duration(grace, "--grace")
+    running = home.running()
+    left = leftovers(home)
+    parts = [f"control plane (pid {running.pid})"] if running else []
+    parts += [f"{entry.name} (pid {entry.pid})" for entry in left]
+    if not parts:
+        if not dry_run:
+            await stop(home, grace_s=0.0)
+        say(f"nothing is running in {literal(home.shown)}")
+        return
+    in_flight = await _in_flight(place) if running else 0
+    plan = f"stop {', '.join(parts)}"
+    announce(f"{home.shown} ({running.api_address})" if running else home.shown, plan, in_flight)
+    if dry_run:
+        out(f"{literal(plan)} (dry run)")
+        return
+    if in_flight and (now or interactive()):
+        how = "cutting off" if not grace_s else f"giving {grace_s:g} s to"
+        confirm(
+            f"down, {how} {in_flight} in flight", yes=yes, repeat=place.command(f"down{' --now' if now else ''} --yes")
+        )
+    await stop(home, grace_s=grace_s, say=lambda line: say(f"  {literal(line)}"))
+    out(f"{literal(home.shown)} is down")
+
+
+async def _in_flight(place: Place) -> int:
+    """Requests that run or wait; 0 where nobody can tell."""
+    try:
+        async with place.client() as client:
+            snapshot = await client.get_snapshot()
+    except InferDeckError:
+        return 0
+    return len([request for request in snapshot.requests if request.phase.active])

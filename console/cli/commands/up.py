@@ -1,0 +1,88 @@
+"""``up``: start a platform and stay with it, or leave it running."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from console.cli.command import PLATFORM, Place, command
+from console.cli.durations import duration
+from console.cli.exits import Ended
+from console.cli.options import OutputOption
+from console.cli.output import Format, write_data
+from console.home import Home, State
+from console.plain.terminal import out, paint, say
+from console.text import literal, pad
+from control_plane.contracts.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from control_plane.contracts.fleet import Snapshot
+
+
+@command("up", PLATFORM)
+async def up(
+    place: Place,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="Settings (TOML). [default: config.toml in the home]"),
+    ] = None,
+    detach: Annotated[
+        bool, typer.Option("-d", "--detach", help="Return when it serves, and leave it running.")
+    ] = False,
+    timeout: Annotated[
+        str, typer.Option("--timeout", metavar="DURATION", help="Wait no longer until it serves; 0 has no end.")
+    ] = "30m",
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Start the platform: control plane, gateway and workers.
+
+    Stays in the foreground; Ctrl-C brings everything down and leaves nothing. With --detach it returns as soon as
+    everything serves, and inferdeck down ends it.
+    """
+    from console.cli.attend import attend, wait_shown
+
+    if place.server is not None:
+        raise InvalidRequest("up starts a platform on this machine, not at a --server", param="server")
+    if config is not None and not config.is_file():
+        raise InvalidRequest(f"there is no file {config}", param="config")
+    limit, home = duration(timeout, "--timeout"), place.home
+    running = home.running()
+    if running is not None:
+        say(f"already up in {literal(home.shown)}")
+        if config is not None and str(config.absolute()) != running.config:
+            say(f"it runs with {literal(running.config or 'its default settings')}; --config changes nothing", "watch")
+        show(home, *await wait_shown(home, limit), output, stays=False)
+        return
+    code = await attend(
+        home,
+        config,
+        limit,
+        lambda state, snapshot: show(home, state, snapshot, output, stays=not detach),
+        detach=detach,
+    )
+    if code:
+        raise Ended(code)
+
+
+def show(home: Home, state: State, snapshot: Snapshot, output: Format, *, stays: bool) -> None:
+    """Where everything is: the data on stdout, what to do next on stderr."""
+    import sys
+
+    from console.facts import curl, fact_lines, facts
+
+    if output in (Format.JSON, Format.YAML):
+        write_data(facts(home, state, snapshot), output)
+    else:
+        out(paint(f"InferDeck {literal(state.version)} is up", "strong"))
+        for label, text in fact_lines(home, state, snapshot):
+            out(f"  {pad(label, 10)} {literal(text)}")
+        if snapshot.models:
+            out("")
+            for line in curl(state, snapshot.models[0].name):
+                out(f"  {literal(line)}")
+    sys.stdout.flush()
+    say("")
+    end = "Ctrl-C stops everything" if stays else home.up_command("down")
+    say(f"next: {home.up_command('console')} · {home.up_command('chat')} · {end}", "quiet")

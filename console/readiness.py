@@ -1,0 +1,55 @@
+"""Whether a platform can serve, and if not, what it still waits for. Pure: a snapshot in, a judgement out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from control_plane.contracts.fleet import Snapshot, WorkerPhase, WorkerView
+
+GIVE_UP_AFTER = 3
+"""Starts of one worker that failed, before waiting on has no sense any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that start-up waits for. ``subject`` is "worker/x" or "gateway/g1"."""
+
+    subject: str
+    done: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """``hopeless`` names what will not come by itself, with its reason; "" while there is hope."""
+
+    ready: bool
+    steps: tuple[Step, ...]
+    hopeless: str = ""
+    culprit: str = ""
+
+
+def readiness(snapshot: Snapshot) -> Readiness:
+    steps = [
+        Step(f"gateway/{gateway.id}", gateway.ready, gateway.url if gateway.ready else "starting")
+        for gateway in snapshot.gateways
+    ]
+    steps += [
+        Step(f"worker/{worker.id}", worker.phase is WorkerPhase.READY, _detail(worker)) for worker in snapshot.workers
+    ]
+    served = bool(snapshot.pools) and all(pool.ready >= pool.desired for pool in snapshot.pools)
+    # A gateway is ready when one worker is; a platform without any wanted worker has nothing to be ready with.
+    wanted = any(pool.desired for pool in snapshot.pools)
+    opened = any(gateway.ready or (not wanted and gateway.url) for gateway in snapshot.gateways)
+    failing = next((worker for worker in snapshot.workers if worker.restarts >= GIVE_UP_AFTER), None)
+    if failing is not None and failing.phase is not WorkerPhase.READY:
+        why = f"worker/{failing.id} has failed {failing.restarts} times: {failing.reason or 'no reason known'}"
+        return Readiness(False, tuple(steps), why, failing.id)
+    return Readiness(served and opened, tuple(steps))
+
+
+def _detail(worker: WorkerView) -> str:
+    if worker.phase is WorkerPhase.READY:
+        took = f" in {worker.info.load_s:.1f} s" if worker.info and worker.info.load_s else ""
+        return f"ready{took}"
+    return worker.reason or worker.phase.name.lower()
