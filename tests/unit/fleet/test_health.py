@@ -1,0 +1,73 @@
+"""When a worker counts as alive."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from control_plane.fleet.health import FRESH_S, INTERVAL_S, MISSES, RECOVERIES, Health, Life, is_fresh
+
+LOST_AFTER_S = INTERVAL_S * MISSES
+
+
+def test_nothing_is_known_before_the_first_sign() -> None:
+    assert Health(0.0).life is Life.UNKNOWN
+    assert Health(0.0).check(1.0).life is Life.UNKNOWN
+    assert Health(0.0).sign(1.0).life is Life.ALIVE
+
+
+def test_a_worker_that_never_gave_a_sign_is_lost_in_the_end() -> None:
+    assert Health(0.0).check(LOST_AFTER_S).life is Life.LOST
+
+
+def test_one_or_two_missed_heartbeats_are_nothing() -> None:
+    health = Health(0.0).sign(10.0)
+    late = 10.0 + INTERVAL_S * (MISSES - 1) + 0.1
+    assert health.misses(late) == MISSES - 1
+    assert health.check(late).life is Life.ALIVE
+    assert health.check(late).sign(late).misses(late + 0.1) == 0
+
+
+def test_three_missed_heartbeats_in_a_row_make_it_lost() -> None:
+    health = Health(0.0).sign(10.0)
+    assert health.check(10.0 + LOST_AFTER_S).life is Life.LOST
+
+
+def test_progress_counts_as_alive_while_answers_are_slow() -> None:
+    health = Health(0.0).sign(0.0)
+    for tick in range(120):  # answers come every 5 s, tokens every half second
+        now = tick * 0.5
+        health = health.check(now).sign(now)
+        assert health.life is Life.ALIVE
+
+
+def test_one_lucky_answer_does_not_bring_it_back() -> None:
+    health = Health(0.0).sign(0.0).check(LOST_AFTER_S)
+    for answer in range(5):  # each too late after the last
+        now = LOST_AFTER_S + (answer + 1) * (INTERVAL_S + 1)
+        health = health.check(now).sign(now)
+        assert health.life is Life.LOST
+    assert health.sign(now + 1).life is Life.ALIVE
+
+
+def test_load_gets_stale() -> None:
+    assert is_fresh(5.0, 5.0 + FRESH_S)
+    assert not is_fresh(5.0, 5.0 + FRESH_S + 0.01)
+
+
+@given(st.lists(st.floats(0.01, 20.0), min_size=1, max_size=60))
+def test_every_change_of_mind_takes_evidence(gaps: list[float]) -> None:
+    """Between two losses there are RECOVERIES signs in time, and a loss takes MISSES intervals of silence."""
+    health, now, signs_in_time = Health(0.0).sign(0.0), 0.0, 0
+    for gap in gaps:
+        now += gap
+        before = health
+        health = health.check(now)
+        if before.life is not Life.LOST and health.life is Life.LOST:
+            assert gap >= LOST_AFTER_S
+            signs_in_time = 0
+        was_lost = health.life is Life.LOST
+        signs_in_time = signs_in_time + 1 if gap <= INTERVAL_S else 1
+        health = health.sign(now)
+        if was_lost and health.life is Life.ALIVE:
+            assert signs_in_time >= RECOVERIES
