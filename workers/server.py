@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from control_plane.contracts.errors import Conflict, DropReason, InferDeckError, Unavailable, WorkerLost
+from control_plane.contracts.errors import Conflict, DropReason, InferDeckError, InvalidRequest, Unavailable, WorkerLost
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1 import worker_pb2_grpc
 from control_plane.contracts.wire.channel import SERVER_OPTIONS
@@ -207,6 +207,8 @@ class _Servicer(worker_pb2_grpc.WorkerServicer):
 
     def _submit(self, wire: pb.Generate, stream: CallStream) -> None:
         _refuse_unless_ready(self._status)
+        if not wire.HasField("sampling"):
+            raise InvalidRequest("a call needs sampling parameters", param="sampling")
         asked = from_wire(wire, Generate)
         sampling = asked.sampling if asked.sampling.n else dataclasses.replace(asked.sampling, n=1)
         generate = dataclasses.replace(asked, call=self._calls.next_number(), sampling=sampling)
