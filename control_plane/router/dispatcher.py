@@ -159,6 +159,8 @@ class Dispatcher:
     def first_token(self, request: Request) -> None:
         if request.target is not None:
             request.target.succeeded(request.number)
+            if len(self._waiting):
+                self._drain(request.model)
 
     def ending(self, request: Request, delta: Delta, now: float) -> None:
         if delta.error is not None:

@@ -1,0 +1,718 @@
+from __future__ import annotations
+
+import pytest
+
+from control_plane.contracts.errors import (
+    Conflict,
+    DropReason,
+    InternalError,
+    InvalidRequest,
+    NotFound,
+    RequestCancelled,
+    Unavailable,
+    WorkerLost,
+)
+from control_plane.contracts.fleet import CancelOutcome, RequestPhase, RequestView, WorkerPhase
+from control_plane.contracts.worker import Load, Stages, WorkerState
+from tests.unit.router.stage import Stage, StageWorker
+
+
+def ended(stage: Stage) -> dict[str, RequestView]:
+    return {view.id: view for view in stage.ledger.take(stage.now).ended}
+
+
+class TestPlacing:
+    def test_a_call_goes_to_the_worker_and_its_answer_comes_back(self) -> None:
+        stage = Stage()
+        stage.start("a")
+        handle, sink = stage.submit("r")
+        assert handle.worker_id == "a"
+        link = stage.link("a")
+        link.token("r", "Hel")
+        link.token("r", "lo")
+        link.finish("r", output_tokens=3)
+        assert sink.text == "Hellox"
+        assert sink.done
+        stage.check()
+        assert stage.link("a").target.candidate.requests == 0
+
+    def test_calls_spread_by_tokens_in_flight(self) -> None:
+        stage = Stage()
+        stage.start("a", "b", "c")
+        for index in range(30):
+            stage.submit(f"r{index}")
+        assert [len(stage.link(name).running) for name in "abc"] == [10, 10, 10]
+        stage.check()
+
+    def test_a_long_prompt_counts_for_more_than_a_short_one(self) -> None:
+        stage = Stage()
+        stage.start("a", "b")
+        stage.submit("long", prompt=1000)
+        for index in range(10):
+            stage.submit(f"s{index}", prompt=5)
+        assert {stage.where(f"s{index}") for index in range(10)} == {"a", "b"} - {stage.where("long")}
+
+    def test_round_robin_takes_turns(self) -> None:
+        stage = Stage(profile="round_robin")
+        stage.start("a", "b", "c")
+        for index in range(6):
+            stage.submit(f"r{index}")
+        assert [stage.where(f"r{index}") for index in range(6)] == ["a", "b", "c", "a", "b", "c"]
+
+    def test_nothing_goes_to_a_cordoned_worker_and_what_runs_there_goes_on(self) -> None:
+        stage = Stage()
+        stage.start("a", "b")
+        for index in range(4):
+            stage.submit(f"r{index}")
+        stage.workers["a"].cordoned = True
+        stage.publish()
+        for index in range(4, 8):
+            stage.submit(f"r{index}")
+            assert stage.where(f"r{index}") == "b"
+        link = stage.link("a")
+        first = next(iter(link.running.values())).request_id
+        link.token(first)
+        link.finish(first)
+        assert ended(stage)[first].phase is RequestPhase.FINISHED
+
+    def test_a_worker_that_says_it_drains_gets_nothing_new(self) -> None:
+        stage = Stage()
+        stage.start("a", "b")
+        stage.workers["a"].load = Load("a-i1", stage.now, WorkerState.DRAINING)
+        stage.publish()
+        for index in range(4):
+            stage.submit(f"r{index}")
+            assert stage.where(f"r{index}") == "b"
+
+    def test_every_score_is_kept(self) -> None:
+        stage = Stage()
+        stage.start("a", "b")
+        stage.workers["b"].cordoned = True
+        stage.publish()
+        stage.submit("r")
+        decision = stage.dispatcher.decisions[-1]
+        assert decision.chosen is not None
+        assert decision.chosen.worker_id == "a"
+        assert decision.scores == {"a": (1.0,)}
+        assert decision.left_out == {"b": "cordoned"}
+
+    def test_an_id_in_use_is_a_conflict(self) -> None:
+        stage = Stage()
+        stage.start("a")
+        stage.submit("r")
+        with pytest.raises(Conflict):
+            stage.submit("r")
+        stage.check()
+
+
+class TestRefusals:
+    def test_an_unknown_model_is_404_and_no_worker_hears_of_it(self) -> None:
+        stage = Stage()
+        stage.start("a")
+        with pytest.raises(NotFound) as caught:
+            stage.submit(model="nope")
+        assert (caught.value.code, caught.value.param) == ("model_not_found", "model")
+        assert stage.link("a").sent == []
+
+    def test_before_the_fleet_has_spoken_it_is_503_not_404(self) -> None:
+        with pytest.raises(Unavailable) as caught:
+            Stage().submit()
+        assert caught.value.retry_after_s
+
+    @pytest.mark.parametrize(("api", "param"), [("chat", "messages"), ("completions", "prompt")])
+    def test_a_call_longer_than_the_context_is_refused_with_the_numbers(self, api: str, param: str) -> None:
+        stage = Stage(max_context=100)
+        stage.start("a")
+        with pytest.raises(InvalidRequest) as caught:
+            stage.submit(prompt=93, max_tokens=8, api=api)
+        assert (caught.value.code, caught.value.param) == ("context_length_exceeded", param)
+        assert "100" in caught.value.message
+        assert "93" in caught.value.message
+        stage.submit("fits", prompt=92, max_tokens=8)
+        assert stage.link("a").sent == ["fits"]
+
+    def test_the_workers_context_counts_where_the_fleet_names_none(self) -> None:
+        stage = Stage()
+        stage.start("a", max_context=50)
+        with pytest.raises(InvalidRequest):
+            stage.submit(prompt=50, max_tokens=1)
+
+    def test_what_the_worker_holds_against_the_call_is_the_callers_fault_and_not_retried(self) -> None:
+        stage = Stage()
+        stage.start("a", "b")
+        _, sink = stage.submit("r")
+        here = stage.where("r")
+        stage.link(here).fail("r", "invalid_request", "no such token", "logit_bias")
+        assert isinstance(sink.error, InvalidRequest)
+        assert sink.error.param == "logit_bias"
+        assert sum(len(link.sent) for link in stage.links) == 1
+        for index in range(20):
+            stage.submit(f"s{index}")
+        assert len(stage.link(here).running) == 10, "a caller's mistakes do not trip the circuit"
+
+
+class TestWaiting:
+    def test_a_call_waits_until_a_worker_is_ready(self) -> None:
+        stage = Stage()
+        stage.start("a", phase=WorkerPhase.STARTING)
+        handle, sink = stage.submit("r")
+        assert handle.worker_id == ""
+        assert stage.dispatcher.queued == 1
+        stage.advance(5)
+        stage.start("a")
+        assert handle.worker_id == "a"
+        assert stage.dispatcher.queued == 0
+        stage.link("a").finish("r")
+        assert sink.done
+        assert [s.duration_s for s in ended(stage)["r"].stages if s.name == "queue"] == [5.0]
+
+    def test_first_come_first_served(self) -> None:
+        stage = Stage()
+        stage.start("a", phase=WorkerPhase.STARTING)
+        for index in range(5):
+            stage.submit(f"r{index}")
+        stage.start("a")
+        assert stage.link("a").sent == [f"r{index}" for index in range(5)]
+
+    @pytest.mark.parametrize(
+        ("phase", "reason"),
+        [(WorkerPhase.STARTING, DropReason.MODEL_LOADING), (WorkerPhase.FAILED, DropReason.NO_CAPACITY)],
+    )
+    def test_the_deadline_says_why_nothing_came(self, phase: WorkerPhase, reason: DropReason) -> None:
+        stage = Stage(queue_timeout_s=30)
+        stage.start("a", phase=phase)
+        _, sink = stage.submit("r")
+        stage.advance(29.9)
+        assert not sink.over
+        stage.advance(0.2)
+        assert isinstance(sink.error, Unavailable)
+        assert (sink.error.reason, sink.error.retry_after_s) == (reason, 5.0)
+        assert ended(stage)["r"].phase is RequestPhase.FAILED
+        assert stage.dispatcher.queued == 0
+
+    def test_a_model_without_workers_waits_too(self) -> None:
+        stage = Stage(queue_timeout_s=1)
+        stage.start("a")
+        _, sink = stage.submit("r", model="other")
+        stage.advance(2)
+        assert sink.error is not None
+        assert sink.error.reason is DropReason.NO_CAPACITY
+        assert stage.link("a").sent == []
+
+    def test_the_queue_is_bounded(self) -> None:
+        stage = Stage(queue_limit=2)
+        stage.start("a", phase=WorkerPhase.STARTING)
+        stage.submit("r1")
+        stage.submit("r2")
+        with pytest.raises(Unavailable) as caught:
+            stage.submit("r3")
+        assert caught.value.reason is DropReason.OVERLOADED
+        assert ended(stage)["r3"].reason == "overloaded"
+        assert len(stage.ledger) == 2
+
+    def test_a_full_queue_does_not_stop_a_call_that_need_not_wait(self) -> None:
+        stage = Stage(queue_limit=0)
+        stage.start("a")
+        handle, _ = stage.submit("r")
+        assert handle.worker_id == "a"
+
+    def test_a_call_that_was_cancelled_while_it_waited_never_reaches_a_worker(self) -> None:
+        stage = Stage()
+        stage.start("a", phase=WorkerPhase.STARTING)
+        handle, sink = stage.submit("gone")
+        stage.submit("stays")
+        handle.cancel("client_left")
+        assert stage.dispatcher.queued == 1
+        handle.cancel("client_left")
+        stage.start("a")
+        assert stage.link("a").sent == ["stays"]
+        assert not sink.over
+        view = ended(stage)["gone"]
+        assert (view.phase, view.reason, view.worker_id) == (RequestPhase.CANCELLED, "client_left", "")
+
+    def test_a_full_worker_gets_the_next_call_when_one_ends(self) -> None:
+        """One seat and one in the engine's own queue; the others wait here, and one of them leaves."""
+        stage = Stage()
+        stage.start("a", max_num_seqs=1)
+        for name in ("r1", "r2"):
+            stage.submit(name)
+        leaver, _ = stage.submit("leaver")
+        stage.submit("r3")
+        link = stage.link("a")
+        assert link.sent == ["r1", "r2"]
+        leaver.cancel("client_left")
+        link.finish("r1")
+        assert link.sent == ["r1", "r2", "r3"]
+        stage.check()
+
+    def test_a_full_pool_is_overloaded_at_the_deadline(self) -> None:
+        stage = Stage(queue_timeout_s=3)
+        stage.start("a", max_num_seqs=1)
+        for name in ("r1", "r2", "r3"):
+            _, sink = stage.submit(name)
+        stage.advance(4)
+        assert sink.error is not None
+        assert sink.error.reason is DropReason.OVERLOADED
+
+    def test_what_other_routers_hold_fills_a_worker_too(self) -> None:
+        stage = Stage()
+        stage.start("a", max_num_seqs=2)
+        stage.workers["a"].load = Load("a-i1", stage.now, WorkerState.READY, running=2, waiting=2)
+        stage.publish()
+        stage.submit("r")
+        assert stage.dispatcher.queued == 1
+        stage.advance(5)
+        assert stage.link("a").sent == ["r"], "a stale sample does not keep calls waiting for ever"
+
+
+class TestRefusedByTheWorker:
+    @pytest.mark.parametrize("code", ["draining", "overloaded", "no_capacity", "model_loading"])
+    def test_it_goes_elsewhere(self, code: str) -> None:
+        stage = Stage()
+        stage.start("a", "b")
+        _, sink = stage.submit("r")
+        first = stage.where("r")
+        stage.link(first).fail("r", code)
+        assert stage.where("r") == ({"a", "b"} - {first}).pop()
+        assert not sink.over
+        stage.check()
+
+    def test_it_waits_where_there_is_no_other_and_is_tried_again(self) -> None:
+        stage = Stage()
+        stage.start("a")
+        _, sink = stage.submit("r")
+        stage.link("a").fail("r", "overloaded")
+        assert stage.dispatcher.queued == 1
+        stage.advance(0.3)
+        assert stage.link("a").sent == ["r", "r"]
+        stage.link("a").finish("r")
+        assert sink.done
+
+    def test_one_at_a_time_after_a_refusal_and_all_once_it_went_well(self) -> None:
+        stage = Stage()
+        stage.start("a")
+        for index in range(4):
+            stage.submit(f"r{index}")
+        link = stage.link("a")
+        for index in range(4):
+            link.fail(f"r{index}", "overloaded")
+        stage.advance(0.3)
+        assert link.sent[4:] == ["r0"]
+        link.token("r0")
+        assert link.sent[4:] == ["r0", "r1", "r2", "r3"]
+
+    def test_a_place_that_comes_free_ends_the_refusal(self) -> None:
+        stage = Stage()
+        stage.start("a")
+        stage.submit("r1")
+        link = stage.link("a")
+        link.token("r1")
+        stage.submit("r2")
+        link.fail("r2", "overloaded")
+        link.finish("r1")
+        assert link.sent == ["r1", "r2", "r2"]
+
+    def test_refused_until_the_deadline_it_is_overloaded(self) -> None:
+        stage = Stage(queue_timeout_s=2)
+        stage.start("a")
+        _, sink = stage.submit("r")
+        link = stage.link("a")
+        for _ in range(30):
+            if link.running:
+                link.fail("r", "overloaded")
+            stage.advance(0.1)
+        assert sink.error is not None
+        assert sink.error.reason is DropReason.OVERLOADED
+        assert stage.now - 1000 >= 2
+
+
+class TestLoss:
+    def test_before_the_first_token_it_is_retried_elsewhere_silently(self) -> None:
+        stage = Stage()
+        stage.start("a", "b")
+        handle, sink = stage.submit("r")
+        first = stage.where("r")
+        stage.link(first).down()
+        second = ({"a", "b"} - {first}).pop()
+        assert handle.worker_id == second
+        stage.link(second).finish("r")
+        assert sink.done
+        view = ended(stage)["r"]
+        assert (view.retries, view.worker_id, view.phase) == (1, second, RequestPhase.FINISHED)
+        stage.check()
+
+    def test_after_the_first_token_it_fails_and_says_how_far_it_came(self) -> None:
+        stage = Stage()
+        stage.start("a", "b")
+        _, sink = stage.submit("r")
+        first = stage.link(stage.where("r"))
+        for _ in range(3):
+            first.token("r")
+        first.down()
+        assert isinstance(sink.error, WorkerLost)
+        assert sink.error.code == "worker_lost"
+        assert len(sink.deltas) == 3
+        view = ended(stage)["r"]
+        assert (view.output_tokens, view.reason, view.phase) == (3, "worker_lost", RequestPhase.FAILED)
+        stage.check()
+
+    def test_never_again_on_the_same_instance(self) -> None:
+        stage = Stage(queue_timeout_s=5)
+        stage.start("a")
+        _, sink = stage.submit("r")
+        link = stage.link("a")
+        link.down()
+        stage.advance(1)
+        link.up()
+        assert link.sent == ["r"]
+        stage.submit("fresh")
+        assert link.sent == ["r", "fresh"], "one that can't be placed does not hold up the others"
+        stage.publish(StageWorker("a", "a-i2"))
+        assert stage.link("a").sent == ["r", "fresh"]
+        assert not sink.over
+
+    def test_the_budget_is_other_workers(self) -> None:
+        stage = Stage(retries=2)
+        stage.start("a", "b", "c", "d")
+        _, sink = stage.submit("r")
+        visited = []
+        for _ in range(3):
+            visited.append(stage.where("r"))
+            stage.link(visited[-1]).down()
+        assert len(set(visited)) == 3
+        assert isinstance(sink.error, WorkerLost)
+        assert "3 workers" in sink.error.message
+
+    def test_an_instance_that_was_replaced_takes_its_calls_with_it(self) -> None:
+        stage = Stage()
+        stage.start("a")
+        _, started = stage.submit("started")
+        stage.link("a").token("started")
+        stage.submit("fresh")
+        old = stage.link("a")
+        stage.publish(StageWorker("a", "a-i2"))
+        assert old.closed
+        assert isinstance(started.error, WorkerLost)
+        assert stage.link("a").sent == ["fresh"]
+        stage.check()
+
+    def test_a_process_that_ended_takes_its_calls_with_it(self) -> None:
+        stage = Stage()
+        stage.start("a", "b")
+        _, sink = stage.submit("r")
+        first = stage.where("r")
+        stage.workers[first].phase = WorkerPhase.FAILED
+        stage.publish()
+        assert stage.where("r") not in ("", first)
+        assert not sink.over
+
+    def test_missed_heartbeats_do_not_end_a_stream(self) -> None:
+        stage = Stage()
+        stage.start("a", "b")
+        _, sink = stage.submit("r")
+        here = stage.where("r")
+        stage.workers[here].phase = WorkerPhase.LOST
+        stage.publish()
+        stage.submit("next")
+        assert stage.where("next") != here
+        stage.link(here).token("r")
+        stage.link(here).finish("r")
+        assert sink.done
+
+    def test_an_engine_that_died_is_a_lost_worker_and_is_left_alone(self) -> None:
+        stage = Stage()
+        stage.start("a", "b")
+        _, sink = stage.submit("r")
+        first = stage.where("r")
+        stage.link(first).fail("r", "engine_dead", "the engine died: oom")
+        second = stage.where("r")
+        assert second not in ("", first)
+        for index in range(5):
+            stage.submit(f"s{index}")
+        assert len(stage.link(second).running) == 6
+        stage.link(second).fail("r", "engine_dead", "the engine died: oom")
+        stage.advance(31)
+        assert sink.error is not None
+        assert "oom" not in sink.error.message
+
+    def test_an_error_of_the_engine_is_tried_elsewhere_and_then_told(self) -> None:
+        stage = Stage(retries=1)
+        stage.start("a", "b")
+        _, sink = stage.submit("r")
+        for _ in range(2):
+            stage.link(stage.where("r")).fail("r", "internal_error", "secret trace")
+        assert isinstance(sink.error, InternalError)
+        assert "secret" not in sink.error.message
+        stage.check()
+
+    def test_three_errors_in_a_row_open_the_circuit_and_one_good_call_closes_it(self) -> None:
+        stage = Stage(retries=0)
+        stage.start("a")
+        link = stage.link("a")
+        for index in range(3):
+            stage.submit(f"r{index}")
+            link.fail(f"r{index}", "internal_error")
+        stage.submit("w1")
+        stage.submit("w2")
+        assert link.running == {}
+        stage.advance(1)
+        assert link.sent[3:] == ["w1"]
+        link.token("w1")
+        assert link.sent[3:] == ["w1", "w2"]
+
+    def test_one_plain_call_of_many_choices_that_gave_one_choice_is_not_repeated(self) -> None:
+        stage = Stage()
+        stage.start("a", "b")
+        _, sink = stage.submit("r", n=2, stream=False)
+        link = stage.link(stage.where("r"))
+        link.token("r", "whole choice", choice=1, tokens=5)
+        link.down()
+        assert isinstance(sink.error, WorkerLost)
+
+
+class TestFleetSets:
+    def test_a_set_that_leaves_a_worker_out_does_not_cut_its_streams(self) -> None:
+        stage = Stage()
+        stage.start("a", "b")
+        handle, sink = stage.submit("r")
+        here = handle.worker_id
+        other = ({"a", "b"} - {here}).pop()
+        link = stage.link(here)
+        stage.start(other)
+        assert not link.closed
+        link.token("r")
+        link.finish("r")
+        assert sink.done
+        assert link.closed, "when nothing runs there any more the link goes too"
+
+    def test_a_worker_that_comes_back_into_the_set_is_the_same_target(self) -> None:
+        """A control plane that has just started may not know yet whom it adopts."""
+        stage = Stage()
+        stage.start("a")
+        _, sink = stage.submit("r")
+        link = stage.link("a")
+        stage.workers = {}
+        stage.publish()
+        stage.submit("waits")
+        assert stage.dispatcher.queued == 1
+        stage.start("a")
+        assert len(stage.links) == 1
+        assert link.sent == ["r", "waits"]
+        link.finish("r")
+        assert sink.done
+        stage.check()
+
+    def test_a_worker_without_an_instance_id_keeps_the_one_that_is_known(self) -> None:
+        stage = Stage()
+        stage.start("a")
+        _, sink = stage.submit("r")
+        stage.publish(StageWorker("a", "", phase=WorkerPhase.STARTING))
+        stage.link("a").token("r")
+        stage.start("a")
+        stage.link("a").finish("r")
+        assert sink.done
+        assert len(stage.links) == 1
+
+    def test_an_idle_worker_that_left_is_let_go(self) -> None:
+        stage = Stage()
+        stage.start("a", "b")
+        link = stage.link("a")
+        stage.start("b")
+        assert link.closed
+
+    def test_models_count_workers_that_can_be_reached(self) -> None:
+        stage = Stage(connect=False)
+        stage.start("a", "b")
+        assert {view.name: view.ready_workers for view in stage.dispatcher.models()} == {"tiny": 0, "other": 0}
+        assert not stage.dispatcher.ready()
+        stage.link("a").up()
+        assert stage.dispatcher.models()[0].ready_workers == 1
+        assert stage.dispatcher.ready()
+        stage.workers["a"].cordoned = True
+        stage.publish()
+        assert not stage.dispatcher.ready()
+
+    def test_an_unreachable_worker_is_left_out_until_it_answers(self) -> None:
+        stage = Stage(connect=False)
+        stage.start("a", "b")
+        stage.link("a").up()
+        waits = [stage.link("b").down() for _ in range(8)]
+        assert waits == sorted(waits)
+        assert waits[0] < 1 < waits[-1] <= 5
+        for index in range(4):
+            stage.submit(f"r{index}")
+        assert len(stage.link("a").running) == 4
+        stage.advance(6)
+        stage.link("b").up()
+        stage.submit("trial")
+        stage.submit("next")
+        assert list(stage.link("b").sent) == ["trial"], "after several failures one call goes first"
+        stage.link("b").token("trial")
+        stage.submit("more")
+        assert stage.where("more") == "b"
+
+
+class TestCancel:
+    def test_a_client_that_left_frees_the_worker_and_hears_nothing(self) -> None:
+        stage = Stage()
+        stage.start("a")
+        handle, sink = stage.submit("r")
+        stage.link("a").token("r")
+        handle.cancel("client_left")
+        handle.cancel("client_left")
+        assert stage.link("a").aborted == ["r"]
+        assert not sink.over
+        stage.check()
+        assert ended(stage)["r"].output_tokens == 1
+
+    @pytest.mark.parametrize("tokens", [0, 3])
+    def test_an_operator_ends_a_running_request(self, tokens: int) -> None:
+        stage = Stage()
+        stage.start("a")
+        _, sink = stage.submit("r")
+        for _ in range(tokens):
+            stage.link("a").token("r")
+        assert stage.dispatcher.cancel("r") == CancelOutcome("r", found=True)
+        assert isinstance(sink.error, RequestCancelled)
+        assert (sink.error.code, sink.error.retry) == ("request_cancelled", False)
+        assert stage.link("a").aborted == ["r"]
+        assert stage.dispatcher.cancel("r") == CancelOutcome("r", found=True, already_ended=True)
+        view = ended(stage)["r"]
+        assert (view.phase, view.reason, view.output_tokens) == (RequestPhase.CANCELLED, "request_cancelled", tokens)
+
+    def test_an_operator_ends_a_waiting_request_which_never_starts(self) -> None:
+        stage = Stage()
+        stage.start("a", phase=WorkerPhase.STARTING)
+        _, sink = stage.submit("r")
+        stage.dispatcher.cancel("r")
+        assert isinstance(sink.error, RequestCancelled)
+        stage.start("a")
+        assert stage.link("a").sent == []
+
+    def test_finished_is_known_and_unknown_is_not(self) -> None:
+        stage = Stage()
+        stage.start("a")
+        stage.submit("r")
+        stage.link("a").finish("r")
+        assert stage.dispatcher.cancel("r") == CancelOutcome("r", found=True, already_ended=True)
+        assert stage.dispatcher.cancel("nobody") == CancelOutcome("nobody", found=False)
+
+    def test_aborted_at_the_worker_by_somebody_else_is_a_cancel(self) -> None:
+        stage = Stage()
+        stage.start("a", "b")
+        _, sink = stage.submit("r")
+        here = stage.where("r")
+        stage.link(here).token("r")
+        stage.link(here).aborted_outside("r")
+        assert isinstance(sink.error, RequestCancelled)
+        assert ended(stage)["r"].phase is RequestPhase.CANCELLED
+
+    def test_a_place_that_a_cancel_frees_goes_to_the_next(self) -> None:
+        stage = Stage()
+        stage.start("a", max_num_seqs=1)
+        handle, _ = stage.submit("r1")
+        stage.submit("r2")
+        stage.submit("r3")
+        handle.cancel("client_left")
+        assert stage.link("a").sent == ["r1", "r2", "r3"]
+
+    def test_a_sink_that_breaks_ends_its_call_only(self) -> None:
+        stage = Stage()
+        stage.start("a")
+        stage.submit("bad")
+        _, good = stage.submit("good")
+        request = stage.ledger.find("bad")
+        assert request is not None
+        stage.dispatcher.sink_broke(request)
+        assert stage.link("a").aborted == ["bad"]
+        stage.link("a").finish("good")
+        assert good.done
+
+    def test_close_tells_everyone(self) -> None:
+        stage = Stage()
+        stage.start("a")
+        _, running = stage.submit("r1")
+        _, waiting = stage.submit("r2", model="other")
+        stage.dispatcher.close()
+        for sink in (running, waiting):
+            assert sink.error is not None
+            assert sink.error.reason is DropReason.DRAINING
+        assert all(link.closed for link in stage.links)
+        with pytest.raises(Unavailable):
+            stage.submit("r3")
+        assert len(stage.ledger) == 0
+
+
+class TestViews:
+    def test_stages_follow_each_other_and_ttft_is_from_arrival(self) -> None:
+        stage = Stage()
+        stage.start("a", phase=WorkerPhase.STARTING)
+        stage.submit("r", prompt=4, max_tokens=9)
+        stage.now += 2.0
+        stage.start("a")
+        stage.now += 1.0
+        stage.link("a").token("r")
+        stage.now += 0.1
+        stage.link("a").token("r")
+        stage.now += 0.1
+        stage.link("a").finish("r", 3, Stages(queued_s=0.2, prefill_s=0.8, decode_s=0.2), cached=2)
+        view = ended(stage)["r"]
+        assert view.ttft_s == pytest.approx(3.0)
+        assert view.itl_p50_s == pytest.approx(0.1, rel=0.03)
+        assert view.duration_s == pytest.approx(3.2)
+        assert (view.prompt_tokens, view.cached_tokens, view.output_tokens, view.max_tokens) == (4, 2, 3, 9)
+        assert (view.gateway_id, view.key_id, view.api, view.model) == ("g1", "k1", "chat", "tiny")
+        spans = [(s.name, round(s.start_s, 6), round(s.duration_s, 6)) for s in view.stages]
+        assert spans == [
+            ("queue", 0.0, 2.0),
+            ("route", 2.0, 0.0),
+            ("worker_queue", 2.0, 0.2),
+            ("prefill", 2.2, 0.8),
+            ("decode", 3.0, 0.2),
+        ]
+
+    def test_a_plain_call_takes_its_first_token_time_from_the_worker(self) -> None:
+        stage = Stage()
+        stage.start("a")
+        stage.submit("r", stream=False)
+        stage.now += 5.0
+        stage.link("a").finish("r", 3, Stages(queued_s=0.5, prefill_s=0.5, decode_s=4.0))
+        account = stage.ledger.take(stage.now)
+        assert account.ended[0].ttft_s == pytest.approx(1.0)
+        assert account.ended[0].itl_p50_s == 0.0
+        assert sum(account.meters["a"].ttft.values()) == 1
+        assert account.meters["a"].itl == {}
+
+    def test_choices_are_timed_apart(self) -> None:
+        stage = Stage()
+        stage.start("a")
+        stage.submit("r", n=2)
+        link = stage.link("a")
+        for _ in range(3):
+            stage.now += 0.1
+            link.token("r", choice=0)
+            link.token("r", choice=1)
+        account = stage.ledger.take(stage.now)
+        assert sum(account.meters["a"].itl.values()) == 4
+        assert account.active[0].itl_p50_s == pytest.approx(0.1, rel=0.03)
+        assert account.active[0].output_tokens == 6
+
+    def test_phases_on_the_way(self) -> None:
+        stage = Stage()
+        stage.start("a", phase=WorkerPhase.STARTING)
+        stage.submit("r")
+        seen = [stage.ledger.take(stage.now).active[0].phase]
+        stage.start("a")
+        seen.append(stage.ledger.take(stage.now).active[0].phase)
+        stage.link("a").token("r")
+        seen.append(stage.ledger.take(stage.now).active[0].phase)
+        assert seen == [RequestPhase.QUEUED, RequestPhase.DISPATCHED, RequestPhase.DECODING]
+
+    def test_a_request_that_ended_is_reported_once_and_nudges_once(self) -> None:
+        stage = Stage()
+        stage.start("a")
+        stage.submit("r")
+        stage.link("a").finish("r")
+        assert stage.ended == 1
+        assert list(ended(stage)) == ["r"]
+        assert ended(stage) == {}
