@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import logging.handlers
 import re
 import sys
 import threading
@@ -22,9 +21,6 @@ from types import TracebackType
 from typing import Any
 
 request_id: ContextVar[str] = ContextVar("request_id", default="")
-
-LOG_BYTES = 16 * 1024 * 1024
-"""Size at which a log file is rotated; one older generation is kept beside it as ``NAME.1``."""
 
 _CREDENTIAL = re.compile(
     r"\b(?:sk-|op-inferdeck-)[A-Za-z0-9_-]{6,}"
@@ -80,7 +76,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def setup_logging(component: str, *, path: Path | None = None, level: int | str = logging.INFO, **fields: Any) -> None:
-    """Send every log of this process to ``path`` (rotated at ``LOG_BYTES``), or to stderr where there is none.
+    """Send every log of this process to the end of ``path``, or to stderr where there is none.
 
     ``component`` says what the process is ("gateway", "worker", …), ``fields`` go into every line. Calling it again
     replaces what an earlier call set up. Uncaught exceptions and warnings become log lines too.
@@ -89,7 +85,7 @@ def setup_logging(component: str, *, path: Path | None = None, level: int | str 
     if path is None:
         handler = logging.StreamHandler(sys.stderr)
     else:
-        handler = logging.handlers.RotatingFileHandler(path, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
+        handler = logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(JsonFormatter(component, fields))
     root = logging.getLogger()
     for old in root.handlers[:]:

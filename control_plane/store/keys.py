@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import logging
 import secrets
-import threading
 import time
 from dataclasses import dataclass
 from typing import Final
 
 import sqlalchemy as sa
-from sqlalchemy.exc import SQLAlchemyError
 
 from control_plane.store.database import Database
 from control_plane.store.tables import api_keys
 
 API_KEY_PREFIX: Final = "sk-inferdeck-"
 OPERATOR_KEY_PREFIX: Final = "op-inferdeck-"
-
-REFRESH_S: Final = 2.0
-"""How old the table in memory may get before a lookup has it read again: what a revocation takes at most."""
-
-_MISS_REFRESH_S: Final = 0.05
-_MISS_WAIT_S: Final = 0.05
-_SLOW_PAUSE_S: Final = 5.0
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,36 +41,20 @@ def digest(key: str) -> str:
 
 
 class ApiKeys:
-    """Lookups come from memory and never touch the database on the caller's thread, so a busy, locked or absent
-    database cannot stall a request; a thread reads the table again when it is older than ``REFRESH_S``.
-    """
+    """Every method is one short transaction and may wait for the database: call it from a thread."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._lock = threading.Lock()
-        self._by_digest: dict[str, KeyRecord] = {}
-        self._read_at = -1e9
-        self._fresh = threading.Event()
-        self._reading = False
-        self._no_wait_until = 0.0
-        self._load()
 
     def lookup(self, key: str) -> KeyRecord | None:
-        """The record of a valid key; None for one that is unknown or revoked.
-
-        A key made a moment ago by another process is found too: for an unknown one the table is read again, at most
-        20 times a second, and waited for up to 50 ms; not at all while the database is slow.
-        """
+        """The record of a valid key; None for one that is unknown or revoked."""
         wanted = digest(key)
-        record = self._match(wanted)
-        now = time.monotonic()
-        if now - self._read_at > (REFRESH_S if record else _MISS_REFRESH_S):
-            self._refresh()
-            if record is None and now > self._no_wait_until:
-                if not self._fresh.wait(_MISS_WAIT_S):
-                    self._no_wait_until = now + _SLOW_PAUSE_S
-                record = self._match(wanted)
-        return record
+        query = sa.select(api_keys).where(api_keys.c.sha256 == wanted, api_keys.c.revoked_unix.is_(None))
+        with self._database.transaction() as connection:
+            row = connection.execute(query).one_or_none()
+        if row is None or not hmac.compare_digest(row.sha256, wanted):
+            return None
+        return KeyRecord(**row._mapping)
 
     def create(self, name: str, tenant: str = "default") -> tuple[str, KeyRecord]:
         """A new key and its record. The key is in no file and no log: give it to whoever asked."""
@@ -114,7 +86,6 @@ class ApiKeys:
                     created_unix=record.created_unix,
                 )
             )
-        self._load()
         return record
 
     def revoke(self, key_id: str) -> bool:
@@ -125,7 +96,6 @@ class ApiKeys:
                 .where(api_keys.c.id == key_id, api_keys.c.revoked_unix.is_(None))
                 .values(revoked_unix=time.time())
             )
-        self._load()
         return changed.rowcount > 0
 
     def all(self) -> tuple[KeyRecord, ...]:
@@ -133,32 +103,3 @@ class ApiKeys:
         with self._database.transaction() as connection:
             rows = connection.execute(sa.select(api_keys).order_by(api_keys.c.created_unix, api_keys.c.id))
             return tuple(KeyRecord(**row._mapping) for row in rows)
-
-    def _match(self, wanted: str) -> KeyRecord | None:
-        record = self._by_digest.get(wanted)
-        if record is None or not hmac.compare_digest(record.sha256, wanted):
-            return None
-        return record
-
-    def _load(self) -> None:
-        with self._lock:
-            self._by_digest = {record.sha256: record for record in self.all() if record.revoked_unix is None}
-            self._read_at = time.monotonic()
-
-    def _refresh(self) -> None:
-        with self._lock:
-            if self._reading:
-                return
-            self._reading = True
-            self._fresh.clear()
-        threading.Thread(target=self._read_again, name="api-keys", daemon=True).start()
-
-    def _read_again(self) -> None:
-        try:
-            self._load()
-        except SQLAlchemyError as error:
-            self._read_at = time.monotonic()
-            log.warning("cannot read the API keys, the last known ones stay valid: %s", type(error).__name__)
-        finally:
-            self._reading = False
-            self._fresh.set()

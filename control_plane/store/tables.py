@@ -8,9 +8,6 @@ from sqlalchemy import BigInteger, Column, Float, Integer, MetaData, String, Tab
 
 metadata: Final = MetaData()
 
-# SQLite counts rows by itself only for a column that is declared INTEGER.
-_Sequence = BigInteger().with_variant(Integer, "sqlite")
-
 api_keys = Table(
     "api_keys",
     metadata,
@@ -43,7 +40,7 @@ cordons = Table(
 events = Table(
     "events",
     metadata,
-    Column("seq", _Sequence, primary_key=True, autoincrement=True),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("at_unix", Float, nullable=False),
     Column("kind", String(64), nullable=False),
     Column("subject", String(200), nullable=False),

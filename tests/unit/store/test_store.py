@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,7 +67,7 @@ def test_wrong_urls_are_settings_errors(path: Path, tmp_path: Path) -> None:
 def test_the_tables_are_valid_for_postgresql() -> None:
     dialect = sa.create_mock_engine("postgresql://", lambda *_: None).dialect
     statements = [str(sa.schema.CreateTable(table).compile(dialect=dialect)) for table in metadata.sorted_tables]
-    assert "seq BIGSERIAL NOT NULL" in "".join(statements)
+    assert "seq BIGINT NOT NULL" in "".join(statements)
 
 
 def test_a_key_is_found_until_it_is_revoked_and_stored_as_a_digest_only(path: Path, database: Database) -> None:
@@ -96,36 +94,25 @@ def test_adding_a_key_twice_keeps_one(database: Database) -> None:
     assert [record.name for record in keys.all()] == ["a"]
 
 
-def test_a_key_made_by_another_process_is_found(database: Database) -> None:
-    mine, theirs = ApiKeys(database), ApiKeys(database)
-    key, _ = theirs.create("new")
-    until = time.monotonic() + 10
-    while mine.lookup(key) is None:
-        assert time.monotonic() < until
-
-
-def test_a_revocation_by_another_process_is_seen(database: Database) -> None:
-    mine, theirs = ApiKeys(database), ApiKeys(database)
+def test_what_another_process_does_to_a_key_is_seen_at_once(path: Path, database: Database) -> None:
+    other = Database.open("", path, migrate=False)
+    mine, theirs = ApiKeys(database), ApiKeys(other)
     key, record = theirs.create("new")
-    mine.add(key, "new")
+    assert mine.lookup(key) == record
     theirs.revoke(record.id)
-    until = time.monotonic() + 10
-    while mine.lookup(key) is not None:
-        assert time.monotonic() < until
+    assert mine.lookup(key) is None
+    other.close()
 
 
-def test_lookups_go_on_while_the_database_is_locked(path: Path, database: Database) -> None:
+def test_lookups_go_on_while_another_process_writes(path: Path, database: Database) -> None:
     keys = ApiKeys(database)
     key, record = keys.create("steady")
-    locker = sqlite3.connect(path)
-    locker.execute("BEGIN EXCLUSIVE")
-    started = time.monotonic()
-    for _ in range(100):
-        assert keys.lookup(key) == record
-        keys.lookup("sk-inferdeck-unknown")
-    assert time.monotonic() - started < 2
-    locker.rollback()
-    locker.close()
+    writer = sqlite3.connect(path)
+    writer.execute("BEGIN EXCLUSIVE")
+    assert keys.lookup(key) == record
+    assert keys.lookup("sk-inferdeck-unknown") is None
+    writer.rollback()
+    writer.close()
 
 
 def test_replicas_given_by_operators_hold_until_the_file_is_edited(database: Database) -> None:
@@ -156,24 +143,14 @@ def test_cordons_come_and_go(database: Database) -> None:
     assert desired.cordoned() == {"w-2"}
 
 
-def test_events_are_numbered_and_bounded(database: Database) -> None:
+def test_events_are_kept_in_order_and_bounded(database: Database) -> None:
     log = EventLog(database, keep=50)
-    for number in range(600):
-        log.append(Event(0, float(number), "kind", "worker/w", f"message {number}"))
+    assert log.last() == 0
+    for number in range(1, 601):
+        log.append(Event(number, float(number), "kind", "worker/w", f"message {number}"))
+    assert log.last() == 600
     kept = log.since(0)
     assert len(kept) < 50 + 256
-    assert kept[-1] == Event(600, 599.0, "kind", "worker/w", "message 599", "info")
+    assert kept[-1] == Event(600, 600.0, "kind", "worker/w", "message 600", "info")
     assert [event.seq for event in log.since(598)] == [599, 600]
     assert [event.seq for event in log.since(0, limit=2)] == [599, 600]
-
-
-def test_events_of_many_threads_keep_distinct_numbers(database: Database) -> None:
-    log = EventLog(database)
-    threads = [
-        threading.Thread(target=lambda: [log.append(Event(0, 0.0, "k", "s", "m")) for _ in range(20)]) for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [event.seq for event in log.since(0)] == list(range(1, 81))

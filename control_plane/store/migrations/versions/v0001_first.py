@@ -32,13 +32,12 @@ def upgrade() -> None:
     )
     op.create_table(
         "events",
-        sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
+        sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("at_unix", sa.Float, nullable=False),
         sa.Column("kind", sa.String(64), nullable=False),
         sa.Column("subject", sa.String(200), nullable=False),
         sa.Column("message", sa.Text, nullable=False),
         sa.Column("severity", sa.String(16), nullable=False),
-        sqlite_autoincrement=True,
     )
 
 

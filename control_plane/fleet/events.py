@@ -1,0 +1,81 @@
+"""What happened to the fleet, for people: the newest in memory, all of it in the store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from control_plane.contracts.fleet import Event
+from control_plane.fleet.changes import Changes
+from control_plane.store import EventLog
+
+RECENT: Final = 1000
+_RETRIES: Final = 3
+_LEVELS: Final = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+log = logging.getLogger(__name__)
+
+
+class Events:
+    """Recording never waits for the database: events are numbered here and stored in order by one task."""
+
+    def __init__(self, store: EventLog, changes: Changes) -> None:
+        self._store = store
+        self._changes = changes
+        self._recent: deque[Event] = deque(store.since(0, RECENT), maxlen=RECENT)
+        self._last = store.last()
+        self._unsaved: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._saving = asyncio.create_task(self._save(), name="events")
+
+    def record(self, kind: str, subject: str, message: str, severity: str = "info") -> None:
+        """Something happened. ``subject`` is like "worker/smollm2-1", ``severity`` info, warning or error."""
+        self._last += 1
+        event = Event(self._last, time.time(), kind, subject, message, severity)
+        self._recent.append(event)
+        self._unsaved.put_nowait(event)
+        log.log(_LEVELS[severity], message, extra={"event": kind, "subject": subject})
+        self._changes.bump()
+
+    def recent(self, count: int) -> tuple[Event, ...]:
+        """The newest, oldest first."""
+        return tuple(self._recent)[-count:]
+
+    async def since(self, seq: int) -> Sequence[Event]:
+        """Every event after a number that is still kept, oldest first."""
+        if self._recent and self._recent[0].seq <= seq + 1:
+            return [event for event in self._recent if event.seq > seq]
+        await self._unsaved.join()
+        return await asyncio.to_thread(self._store.since, seq)
+
+    async def follow(self, seq: int) -> AsyncIterator[Event]:
+        """Events after a number as they come, without end."""
+        while True:
+            revision = self._changes.revision
+            for event in await self.since(seq):
+                seq = event.seq
+                yield event
+            await self._changes.after(revision, 3600.0)
+
+    async def close(self) -> None:
+        """Store what is not stored yet."""
+        self._unsaved.put_nowait(None)
+        await self._saving
+
+    async def _save(self) -> None:
+        while (event := await self._unsaved.get()) is not None:
+            for attempt in range(_RETRIES):
+                try:
+                    await asyncio.to_thread(self._store.append, event)
+                    break
+                except SQLAlchemyError as error:
+                    log.warning(
+                        "an event could not be stored",
+                        extra={"seq": event.seq, "attempt": attempt, "cause": str(error)},
+                    )
+            self._unsaved.task_done()

@@ -1,0 +1,162 @@
+"""The routers that have joined: one session each, what they report, and the cancels that go down to them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from control_plane.contracts.fleet import CancelOutcome, GatewayIdentity, GatewayStats, Histogram, Latency, RouterReport
+from control_plane.contracts.histogram import LatencyHistogram
+from control_plane.fleet.changes import Changes
+from control_plane.fleet.latency import RollingLatency
+from control_plane.fleet.requests import Requests
+
+CANCEL_TIMEOUT_S: Final = 3.0
+REJOIN_S: Final = 10.0
+"""How long the requests of a gateway whose stream broke are believed to run on."""
+
+_RATE_S: Final = 5.0
+
+
+@dataclass(slots=True)
+class Session:
+    """One router, from its hello on. ``cancels`` are the request ids that it is to be told; None ends it."""
+
+    identity: GatewayIdentity
+    stats: GatewayStats = field(default_factory=GatewayStats)
+    report_unix: float = 0.0
+    left_at: float | None = None
+    cancels: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
+    _latency: RollingLatency = field(default_factory=RollingLatency)
+    _tokens: deque[tuple[float, int]] = field(default_factory=deque)
+
+    @property
+    def joined(self) -> bool:
+        return self.left_at is None
+
+    def measure(self, now: float, report: RouterReport) -> None:
+        if report.stats is not None:
+            self.stats = report.stats
+            self._tokens.append((now, report.stats.output_tokens_total))
+            while now - self._tokens[0][0] > _RATE_S and len(self._tokens) > 2:
+                self._tokens.popleft()
+        if report.ttft or report.itl:
+            self._latency.add(now, _merged(report.ttft.values()), _merged(report.itl.values()))
+
+    def latency(self, now: float) -> Latency:
+        return self._latency.latency(now)
+
+    def tokens_per_s(self) -> float:
+        """Over the last seconds."""
+        if len(self._tokens) < 2:
+            return 0.0
+        (begin, first), (end, last) = self._tokens[0], self._tokens[-1]
+        return max(0.0, (last - first) / (end - begin)) if end > begin else 0.0
+
+
+class Routers:
+    """``on_progress`` is told of workers whose tokens reached a router."""
+
+    def __init__(self, requests: Requests, changes: Changes, on_progress: Callable[[str], None]) -> None:
+        self._requests = requests
+        self._changes = changes
+        self._on_progress = on_progress
+        self._sessions: dict[str, Session] = {}
+        self._asked: dict[str, dict[str, asyncio.Future[CancelOutcome]]] = {}
+
+    def all(self) -> tuple[Session, ...]:
+        """Every router that is known, joined or not, by id."""
+        return tuple(self._sessions[name] for name in sorted(self._sessions))
+
+    def get(self, gateway_id: str) -> Session | None:
+        return self._sessions.get(gateway_id)
+
+    def join(self, identity: GatewayIdentity) -> Session:
+        """A router says hello. An earlier session of the same id ends."""
+        old = self._sessions.get(identity.id)
+        if old is not None:
+            if old.joined:
+                self._end(old)
+            if old.identity.pid != identity.pid:
+                self._requests.gateway_lost(identity.id)
+        session = Session(identity, report_unix=time.time())
+        self._sessions[identity.id] = session
+        self._changes.bump()
+        return session
+
+    def report(self, session: Session, report: RouterReport) -> None:
+        if self._sessions.get(session.identity.id) is not session:
+            return
+        now = time.monotonic()
+        session.report_unix = time.time()
+        session.measure(now, report)
+        for worker_id in report.ttft.keys() | report.itl.keys():
+            self._requests.measured(worker_id, now, report.ttft.get(worker_id), report.itl.get(worker_id))
+        progressed = self._requests.report(session.identity.id, report.active, report.ended)
+        for worker_id in progressed | report.itl.keys() | report.ttft.keys():
+            self._on_progress(worker_id)
+        for outcome in report.cancels:
+            answer = self._asked.get(outcome.request_id, {}).get(session.identity.id)
+            if answer is not None and not answer.done():
+                answer.set_result(outcome)
+        self._changes.bump()
+
+    def leave(self, session: Session) -> None:
+        """The stream is over. The gateway may go on serving, and join again."""
+        if self._sessions.get(session.identity.id) is session:
+            self._end(session)
+            self._changes.bump()
+
+    def lost(self, gateway_id: str) -> int:
+        """The gateway's process has ended: so have its requests. Returns how many."""
+        session = self._sessions.pop(gateway_id, None)
+        if session is not None:
+            self._end(session)
+        self._changes.bump()
+        return self._requests.gateway_lost(gateway_id)
+
+    def expire(self, now: float) -> None:
+        """Give up on routers that left long ago."""
+        for session in self.all():
+            if session.left_at is not None and now - session.left_at > REJOIN_S:
+                self.lost(session.identity.id)
+
+    async def cancel(self, request_id: str) -> CancelOutcome:
+        """Ask every joined router to cancel a request; found if one of them had it."""
+        loop = asyncio.get_running_loop()
+        joined = [session for session in self._sessions.values() if session.joined]
+        asked = self._asked.setdefault(request_id, {})
+        for session in joined:
+            asked.setdefault(session.identity.id, loop.create_future())
+            session.cancels.put_nowait(request_id)
+        waiting = {asked[session.identity.id] for session in joined}
+        found = already_ended = False
+        try:
+            async with asyncio.timeout(CANCEL_TIMEOUT_S):
+                while waiting and not found:
+                    done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                    for answer in done:
+                        if not answer.cancelled():
+                            found = found or answer.result().found
+                            already_ended = already_ended or answer.result().already_ended
+        except TimeoutError:
+            pass
+        finally:
+            self._asked.pop(request_id, None)
+        return CancelOutcome(request_id, found, already_ended)
+
+    def _end(self, session: Session) -> None:
+        session.left_at = time.monotonic()
+        session.cancels.put_nowait(None)
+        for answers in self._asked.values():
+            answer = answers.get(session.identity.id)
+            if answer is not None and not answer.done():
+                answer.cancel()
+
+
+def _merged(parts: Iterable[Histogram]) -> Histogram:
+    return Histogram(LatencyHistogram.merged(LatencyHistogram(part.buckets) for part in parts).buckets)

@@ -1,0 +1,75 @@
+"""What the fleet says to a worker, over the worker's own gRPC service."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import grpc
+
+from control_plane.contracts.errors import Unavailable
+from control_plane.contracts.v1 import worker_pb2 as pb
+from control_plane.contracts.v1.worker_pb2_grpc import WorkerStub
+from control_plane.contracts.wire.channel import CLIENT_OPTIONS
+from control_plane.contracts.wire.convert import from_wire
+from control_plane.contracts.wire.status import error_from
+from control_plane.contracts.worker import Load, RunningRequest, WorkerInfo
+
+CALL_TIMEOUT_S: Final = 5.0
+LOAD_INTERVAL_S: Final = 0.25
+
+
+class WorkerClient:
+    """One worker at one address; made and used inside one loop. Every method raises ``InferDeckError``."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._channel = grpc.aio.insecure_channel(address, options=CLIENT_OPTIONS)
+        make_stub: Any = WorkerStub
+        self._stub = make_stub(self._channel)
+
+    async def info(self) -> WorkerInfo:
+        return from_wire(await self._call(self._stub.GetInfo, pb.GetInfoRequest()), WorkerInfo)
+
+    async def loads(self, interval_s: float = LOAD_INTERVAL_S) -> AsyncIterator[Load]:
+        """The load now, after every change, and at least once a second."""
+        call = self._stub.WatchLoad(pb.WatchLoadRequest(interval_s=interval_s))
+        try:
+            async for load in call:
+                yield from_wire(load, Load)
+        except grpc.aio.AioRpcError as error:
+            raise error_from(error, peer=self.address) from None
+        finally:
+            call.cancel()
+
+    async def requests(self) -> tuple[RunningRequest, ...]:
+        """What runs there, whoever sent it."""
+        listed = await self._call(self._stub.ListRequests, pb.ListRequestsRequest())
+        return tuple(from_wire(request, RunningRequest) for request in listed.requests)
+
+    async def drain(self) -> int:
+        """Take no new requests; how many run."""
+        return int((await self._call(self._stub.Drain, pb.DrainRequest())).in_flight)
+
+    async def resume(self) -> None:
+        """Take requests again."""
+        await self._call(self._stub.Resume, pb.ResumeRequest())
+
+    async def stop(self, grace_s: float) -> None:
+        """End, after what runs or after the grace, in seconds."""
+        await self._call(self._stub.Stop, pb.StopRequest(grace_s=grace_s))
+
+    async def abort(self, request_id: str) -> bool:
+        """End a request; False where the worker does not have it."""
+        return bool((await self._call(self._stub.Abort, pb.AbortRequest(request_id=request_id))).found)
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    async def _call(self, method: Any, request: Any) -> Any:
+        try:
+            return await method(request, timeout=CALL_TIMEOUT_S)
+        except grpc.aio.AioRpcError as error:
+            raise error_from(error, peer=self.address) from None
+        except grpc.aio.UsageError:
+            raise Unavailable(f"the connection to {self.address} is closed") from None
