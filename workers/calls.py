@@ -31,7 +31,7 @@ class CallTable:
 
     def __init__(self, abort: Callable[[int], None]) -> None:
         self._abort = abort
-        self._by_engine_call: dict[int, RunningCall] = {}
+        self.by_engine_call: dict[int, RunningCall] = {}
         self._by_request: dict[str, RunningCall] = {}
         self._last = 0
         self._idle = asyncio.Event()
@@ -39,7 +39,7 @@ class CallTable:
         self.finished = 0
 
     def __len__(self) -> int:
-        return len(self._by_engine_call)
+        return len(self.by_engine_call)
 
     def next_number(self) -> int:
         self._last += 1
@@ -48,13 +48,10 @@ class CallTable:
     def has_request(self, request_id: str) -> bool:
         return request_id in self._by_request
 
-    def by_engine_call(self, engine_call: int) -> RunningCall | None:
-        return self._by_engine_call.get(engine_call)
-
     def open(self, stream: CallStream, number: int, generate: Generate) -> RunningCall:
         """Take in a call that came over ``stream`` as ``number``; ``generate.call`` is ``next_number()``."""
         call = RunningCall(number, generate, stream, time.time())
-        self._by_engine_call[generate.call] = call
+        self.by_engine_call[generate.call] = call
         self._by_request[generate.request_id] = call
         stream.numbers[number] = call
         self._idle.clear()
@@ -62,12 +59,12 @@ class CallTable:
 
     def close(self, call: RunningCall) -> None:
         """The call has ended; what the engine still says of it is dropped."""
-        if self._by_engine_call.pop(call.generate.call, None) is None:
+        if self.by_engine_call.pop(call.generate.call, None) is None:
             return
         del self._by_request[call.generate.request_id]
         del call.stream.numbers[call.number]
         self.finished += 1
-        if not self._by_engine_call:
+        if not self.by_engine_call:
             self._idle.set()
 
     def forget(self, call: RunningCall) -> None:
@@ -88,7 +85,7 @@ class CallTable:
 
     def fail_all(self, error: CallError) -> None:
         """End every call with this error, and free what it holds in the engine."""
-        for call in list(self._by_engine_call.values()):
+        for call in list(self.by_engine_call.values()):
             self.close(call)
             call.stream.fail(call.number, error)
             self.abort(call)
@@ -109,7 +106,7 @@ class CallTable:
                 received_unix=call.received_unix,
                 first_token_seen=call.output_tokens > 0,
             )
-            for call in self._by_engine_call.values()
+            for call in self.by_engine_call.values()
         ]
 
 
@@ -128,8 +125,9 @@ class CallStream:
     def push(self, deltas: Sequence[Delta]) -> None:
         """The engine's sink: one call per step."""
         table, waiting = self._table, self._waiting
+        calls = table.by_engine_call
         for delta in deltas:
-            call = table.by_engine_call(delta.call)
+            call = calls.get(delta.call)
             if call is None:
                 continue
             delta.call = call.number

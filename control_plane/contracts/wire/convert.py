@@ -70,7 +70,8 @@ def from_wire(message: Message, cls: type[T]) -> T:
         if field.is_map:
             values[field.name] = {key: field.read(entry) for key, entry in raw.items()}
         elif field.repeated:
-            values[field.name] = tuple(field.read(entry) for entry in raw)
+            # Plain values as they are: a prompt has thousands of them.
+            values[field.name] = tuple(raw) if field.read is _same else tuple(field.read(entry) for entry in raw)
         else:
             values[field.name] = field.read(raw)
     return cls(**values)

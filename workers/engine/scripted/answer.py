@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 from control_plane.contracts.errors import InvalidRequest
@@ -9,7 +10,7 @@ from control_plane.contracts.worker import Generate, TokenLogprob
 from workers.engine.scripted.script import Script
 from workers.engine.scripted.tokenizer import WORDS, ByteTokenizer
 
-Steps = list[list[int]]
+Steps = list[tuple[int, ...]]
 
 
 class Answers:
@@ -18,20 +19,21 @@ class Answers:
     def __init__(self, tokenizer: ByteTokenizer, default_tokens: int) -> None:
         self._tokenizer = tokenizer
         self._default_tokens = default_tokens
-        self._words = [tokenizer.encode(" " + word) for word in WORDS]
+        words = [tokenizer.encode(" " + word) for word in WORDS]
+        self._words: list[Steps] = [[(token,) for token in word] for word in words]
 
     def steps(self, generate: Generate, script: Script, choice: int) -> Steps:
         """The token ids of each step. At least one step with one token: a model always says something."""
         tokenizer = self._tokenizer
         if script.bytes is not None:
-            steps = [tokenizer.encode_bytes(_unhex(piece)) for piece in script.bytes]
+            steps = [tuple(tokenizer.encode_bytes(_unhex(piece))) for piece in script.bytes]
         elif script.pieces is not None:
-            steps = [tokenizer.encode(piece) for piece in script.pieces]
+            steps = [tuple(tokenizer.encode(piece)) for piece in script.pieces]
         elif script.text is not None:
-            steps = [[token] for token in tokenizer.encode(script.text)]
+            steps = [(token,) for token in tokenizer.encode(script.text)]
         else:
             return self._words_for(generate, script, choice)
-        steps = [step for step in steps if step] or [[tokenizer.eos_id]]
+        steps = [step for step in steps if step] or [(tokenizer.eos_id,)]
         return steps if script.tokens is None else _exactly(steps, script.tokens)
 
     def _words_for(self, generate: Generate, script: Script, choice: int) -> Steps:
@@ -42,10 +44,7 @@ class Answers:
             wanted = sampling.max_tokens
         wanted = max(1, min(max(wanted, sampling.min_tokens), sampling.max_tokens))
         dice = random.Random(hash((tuple(generate.prompt_token_ids), sampling.seed or 0, choice)))
-        steps: Steps = []
-        while len(steps) < wanted:
-            steps.extend([token] for token in dice.choice(self._words))
-        return steps[:wanted]
+        return list(itertools.chain.from_iterable(dice.choices(self._words, k=wanted)))[:wanted]
 
 
 def token_logprob(tokenizer: ByteTokenizer, token_id: int, alternatives: int) -> TokenLogprob:

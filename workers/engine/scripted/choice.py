@@ -42,6 +42,8 @@ class Choice:
     """Its tokens (prompt and output), its blocks, and how far its script has come.
 
     ``order`` sorts the waiting; ``ticket`` is the number of its next turn, so that older ones are known to be stale.
+    With ``grow_at`` tokens a block is full, or one more is needed. ``plain`` is a choice whose every token goes out as
+    it comes: it gets the short way through ``advance``.
     """
 
     call: Call
@@ -58,15 +60,18 @@ class Choice:
     count: int = 0
     ticket: int = 0
     due: float = 0.0
+    grow_at: int = 0
     begun: bool = False
     running: bool = False
     ended: bool = False
     stalled: bool = False
     held: Delta | None = None
+    plain: bool = field(init=False)
 
-    @property
-    def prompt_tokens(self) -> int:
-        return len(self.tokens) - self.count
+    def __post_init__(self) -> None:
+        generate = self.call.generate
+        asked = generate.sampling
+        self.plain = generate.stream and asked.logprobs is None and not (asked.stop or asked.stop_token_ids)
 
     def advance(self) -> Delta:
         """The delta of the next step; the last one has ``finish`` set."""
@@ -74,6 +79,13 @@ class Choice:
         sampling, tokenizer = generate.sampling, self.tokenizer
         step = self.steps[self.at]
         self.at += 1
+        if self.plain and len(step) == 1 and self.at < len(self.steps) and not self.text.waiting:
+            token = step[0]
+            text = tokenizer.text_of[token]
+            if text and self.count + 1 < self.limit:
+                self.count += 1
+                self.tokens.append(token)
+                return Delta(generate.call, step, text, self.index)
         taken: list[int] = []
         parts = ""
         finish: Finish | None = None

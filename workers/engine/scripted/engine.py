@@ -13,6 +13,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from control_plane.contracts.errors import DropReason, InvalidRequest, from_reason
@@ -32,6 +33,17 @@ _SCRIPT_MARK = b'"script"'
 _SAME_STEP_S = 0.0006
 # What was sent before a scripted death has left the process by then.
 _FLUSH_S = 0.1
+
+
+@dataclass(slots=True)
+class Totals:
+    """Counts since the engine started."""
+
+    generated: int = 0
+    prompt: int = 0
+    cached: int = 0
+    preemptions: int = 0
+    steps: int = 0
 
 
 class ScriptedEngine:
@@ -56,7 +68,7 @@ class ScriptedEngine:
         self._tickets = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        self._totals = {"generated": 0, "prompt": 0, "cached": 0, "preemptions": 0, "steps": 0}
+        self._totals = Totals()
         self._trace = open(self._settings.trace_path, "a", buffering=1) if self._settings.trace_path else None  # noqa: SIM115
         self._loop: asyncio.AbstractEventLoop
         self._death: asyncio.Future[str]
@@ -142,11 +154,11 @@ class ScriptedEngine:
             waiting=self._waiting_count,
             total_blocks=self._pool.total,
             used_blocks=self._pool.used,
-            generated_tokens=totals["generated"],
-            prompt_tokens=totals["prompt"],
-            cached_tokens=totals["cached"],
-            preemptions=totals["preemptions"],
-            steps=totals["steps"],
+            generated_tokens=totals.generated,
+            prompt_tokens=totals.prompt,
+            cached_tokens=totals.cached,
+            preemptions=totals.preemptions,
+            steps=totals.steps,
         )
 
     def pids(self) -> tuple[int, ...]:
@@ -185,6 +197,7 @@ class ScriptedEngine:
             heapq.heappop(self._waiting)
             self._waiting_count -= 1
             choice.blocks, hits = taken
+            choice.grow_at = self._next_growth(choice)
             self._begin(choice, hits * self._pool.block_size)
 
     def _begin(self, choice: Choice, cached: int) -> None:
@@ -193,8 +206,8 @@ class ScriptedEngine:
         self._running.add(choice)
         if not choice.begun:
             choice.begun = True
-            self._totals["prompt"] += len(choice.tokens)
-            self._totals["cached"] += cached
+            self._totals.prompt += len(choice.tokens)
+            self._totals.cached += cached
             if not choice.index:
                 call.cached_tokens = cached
                 call.scheduled_mono = time.monotonic()
@@ -236,12 +249,12 @@ class ScriptedEngine:
         out: dict[Sink, list[Delta]] = {}
         mono = time.monotonic()
         for choice in due:
-            if choice.running and not self._dies(choice):
+            if choice.running and not self._dying and not (choice.call.script.deadly and self._dies(choice)):
                 delta = self._advance(choice, now, mono)
                 if delta is not None:
                     out.setdefault(choice.call.sink, []).append(delta)
         if due:
-            self._totals["steps"] += 1
+            self._totals.steps += 1
         for sink, deltas in out.items():
             sink(deltas)
         self._admit()
@@ -252,7 +265,7 @@ class ScriptedEngine:
         call = choice.call
         before = choice.count
         delta = choice.advance()
-        self._totals["generated"] += choice.count - before
+        self._totals.generated += choice.count - before
         if not call.first_mono:
             call.first_mono = mono
             self._note("first", call)
@@ -262,7 +275,7 @@ class ScriptedEngine:
                 self._close(call, delta)
                 self._note("end", call)
             return delta
-        if self._grow(choice):
+        if len(choice.tokens) < choice.grow_at or self._grow(choice):
             self._turn(choice, self._next_due(choice, now))
         return delta if call.generate.stream else None
 
@@ -293,12 +306,17 @@ class ScriptedEngine:
             self._preempt(victim)
             if victim is choice:
                 return False
+        choice.grow_at = self._next_growth(choice)
         return True
+
+    def _next_growth(self, choice: Choice) -> int:
+        size = self._pool.block_size
+        return min((len(choice.keys) + 1) * size, len(choice.blocks) * size + 1)
 
     def _preempt(self, choice: Choice) -> None:
         self._leave(choice)
         choice.call.preemptions += 1
-        self._totals["preemptions"] += 1
+        self._totals.preemptions += 1
         self._wait(choice)
 
     def _leave(self, choice: Choice) -> None:
@@ -341,7 +359,7 @@ class ScriptedEngine:
         elif script.engine_dies_after is not None and choice.count >= script.engine_dies_after:
             self._loop.call_later(_FLUSH_S, self._die, False)
         else:
-            return self._dying
+            return False
         self._dying = True
         return True
 

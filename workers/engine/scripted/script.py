@@ -44,6 +44,10 @@ class Script:
     finish: str = "stop"
     refuse: str = ""
 
+    @property
+    def deadly(self) -> bool:
+        return self.die_after is not None or self.engine_dies_after is not None
+
 
 _KINDS: dict[str, tuple[type, ...]] = {
     "tokens": (int,),

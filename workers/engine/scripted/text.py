@@ -26,19 +26,19 @@ class TextStream:
     """The text of one choice, made of pieces of bytes.
 
     ``prompt_tail`` are bytes at the prompt's end that start a character which the output may complete. ``stopped`` is
-    the stop string that ended the text. Bytes that never become a character are left out at the end; bytes that
-    cannot be UTF-8 in the middle become U+FFFD.
+    the stop string that ended the text, ``waiting`` says whether bytes wait for the rest of their character. Bytes that
+    never become a character are left out at the end; bytes that cannot be UTF-8 in the middle become U+FFFD.
     """
 
-    __slots__ = ("_decoder", "_held", "_longest", "_pending", "_stops", "_tail", "stopped")
+    __slots__ = ("_decoder", "_held", "_longest", "_stops", "_tail", "stopped", "waiting")
 
     def __init__(self, stops: Sequence[str] = (), prompt_tail: bytes = b"") -> None:
         self._stops = stops
         self._longest = max(map(len, stops), default=0)
         self._held = ""
         self._decoder = _Utf8("replace")
-        self._pending = False
         self._tail = prompt_tail
+        self.waiting = bool(prompt_tail)
         self.stopped: str | None = None
 
     def push(self, piece: bytes, whole: str | None, scan: bool = True) -> str:
@@ -48,9 +48,9 @@ class TextStream:
         """
         if self._tail:
             piece, whole = self._with_tail(piece), None
-        if whole is None or self._pending:
+        if whole is None or self.waiting:
             whole = self._decoder.decode(piece)
-            self._pending = bool(self._decoder.getstate()[0])
+            self.waiting = bool(self._decoder.getstate()[0])
         if not self._stops:
             return whole
         if not scan:
