@@ -1,0 +1,1 @@
+"""The console: a terminal dashboard that shows the platform and operates it."""

@@ -1,0 +1,240 @@
+"""The console's application: joins the feed, the board, the screens and the operator's orders."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.worker import Worker
+
+from console.tui import executor
+from console.tui.board import Board, View
+from console.tui.collector import collect, follow
+from console.tui.command import BadCommand, Command, parse
+from console.tui.feed import Feed, Operator
+from console.tui.messages import DrainEnded, DrainMoved, Heard, Learnt, LinkLost, LogRead, Previewed, Told
+from console.tui.navigator import HOME, Navigator
+from console.tui.notice import Notice, Notices, drain_words
+from console.tui.order import Order, Refused, Verb, make_order, problems
+from console.tui.remote import Remote
+from console.tui.render.look import Look, look_for
+from console.tui.route import BASES, Route
+from console.tui.screens.confirm import ConfirmScreen
+from console.tui.screens.deck_modal import DeckModal
+from console.tui.screens.help import HelpScreen
+from console.tui.screens.scale import ScaleScreen
+from console.tui.theme import THEME
+
+PAINT_S = 0.5
+
+
+class ConsoleApp(App[int]):
+    """Shows ``feed``; orders go to ``operator``, unless ``readonly``. ``paint_s`` is the least time between paints."""
+
+    TITLE = "InferDeck"
+    CSS_PATH = "styles.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c,ctrl+q", "leave", show=False, priority=True),
+        Binding("ctrl+z", "suspend_process", show=False),
+    ]
+
+    def __init__(
+        self,
+        feed: Feed,
+        operator: Operator,
+        *,
+        look: Look | None = None,
+        readonly: bool = False,
+        paint_s: float = PAINT_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self.look = look or find_look(self)
+        self.readonly = readonly
+        self._feed, self._operator, self._clock, self._paint_s = feed, operator, clock, paint_s
+        self._board = Board(feed.place)
+        self._notices = Notices()
+        self._navigator = Navigator(self)
+        self._frozen: View | None = None
+        self._painted = float("-inf")
+        self._log_target = ""
+        self._log_reader: Worker[None] | None = None
+        self.register_theme(THEME)
+        self.theme = self.look.theme
+
+    def on_mount(self) -> None:
+        self.go(HOME)
+        self.run_worker(collect(self._feed, self.post_message), group="feed")
+        if self._paint_s:
+            self.set_interval(self._paint_s, self._paint)
+        if not self.is_headless:
+            self._leave_on_signals()
+
+    async def on_unmount(self) -> None:
+        await self._feed.close()
+
+    def _leave_on_signals(self) -> None:
+        """A signal must leave the terminal as it was found."""
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            with suppress(NotImplementedError, RuntimeError, ValueError):
+                asyncio.get_running_loop().add_signal_handler(number, self.exit, 128 + number)
+
+    def action_leave(self) -> None:
+        self.exit(0)
+
+    def view(self) -> View:
+        live = self.live()
+        if self._frozen is None:
+            return live
+        link = replace(self._frozen.link, connected=live.link.connected, error=live.link.error)
+        return replace(self._frozen, link=link, now_mono=live.now_mono, paused=True)
+
+    def live(self) -> View:
+        return self._board.view(self._clock())
+
+    def pause(self) -> None:
+        self._frozen = self.live() if self._frozen is None else None
+        self._paint()
+
+    def notices(self) -> Sequence[Notice]:
+        return self._notices.current(self._clock())
+
+    def tell(self, text: str, severity: str = "info", key: str = "") -> None:
+        self._notices.add(text, severity, self._clock(), key)
+        self._paint()
+
+    def _paint(self) -> None:
+        """What is seen: the screen on top, or a dialog and the screen behind it."""
+        self._painted = self._clock()
+        for screen in self.screen_stack:
+            if isinstance(screen, DeckModal):
+                screen.repaint()
+        if (current := self._navigator.current) is not None:
+            current.paint(self.view(), self.notices())
+
+    def on_heard(self, message: Heard) -> None:
+        was_lost = not self._board.view(0.0).link.connected
+        self._board.heard(message.snapshot, self._clock())
+        if was_lost:
+            self._notices.drop("link")
+        if was_lost or self._clock() - self._painted >= self._paint_s:
+            self._paint()
+
+    def on_learnt(self, message: Learnt) -> None:
+        self._board.learn(message.events)
+
+    def on_link_lost(self, message: LinkLost) -> None:
+        self._board.lost(message.error)
+        self.tell(f"{message.error}: trying again", "lost", "link")
+
+    def on_told(self, message: Told) -> None:
+        self.tell(message.text, message.severity)
+
+    def on_drain_moved(self, message: DrainMoved) -> None:
+        self.tell(*drain_words(message.progress), key=f"drain {message.progress.worker_id}")
+
+    def on_drain_ended(self, message: DrainEnded) -> None:
+        self.tell(f"drain {message.worker_id}: {message.error}", "error", f"drain {message.worker_id}")
+
+    def on_log_read(self, message: LogRead) -> None:
+        if message.target == self._log_target and (current := self._navigator.current) is not None:
+            current.read(message)
+
+    def on_previewed(self, message: Previewed) -> None:
+        if isinstance(self.screen, ConfirmScreen):
+            self.screen.take(message)
+
+    def go(self, route: Route) -> None:
+        self._navigator.go(route)
+
+    def back(self) -> None:
+        self._navigator.back()
+
+    def previous(self) -> None:
+        self._navigator.previous()
+
+    def read_log(self, target: str) -> None:
+        if target == self._log_target and self._log_reader is not None:
+            return
+        if self._log_reader is not None:
+            self._log_reader.cancel()
+        self._log_target, self._log_reader = target, None
+        if target:
+            self._log_reader = self.run_worker(follow(self._feed, target, self.post_message), group="log")
+
+    def order(self, verb: Verb, ids: Sequence[str], replicas: int | None = None) -> None:
+        if self.readonly:
+            self.tell(f"read-only: no {verb.value} from here", "warning")
+            return
+        view = self.view()
+        pool = view.pool(ids[0]) if verb is Verb.SCALE and ids else None
+        if verb is Verb.SCALE and replicas is None and pool is not None:
+            self.push_screen(ScaleScreen(pool.name, pool.desired))
+            return
+        try:
+            order = make_order(verb, ids, view.snapshot, replicas or 0)
+        except Refused as refusal:
+            self.tell(str(refusal), "warning")
+        else:
+            self.push_screen(ConfirmScreen(order))
+
+    def preview(self, order: Order) -> None:
+        self.run_worker(executor.preview(order, self._operator, self.post_message), group="preview", exclusive=True)
+
+    def carry_out(self, order: Order) -> None:
+        live = self.live()
+        against = problems(order, live.snapshot, live.link.connected)
+        if self.readonly or against:
+            self.tell("nothing done: " + "; ".join(against), "warning")
+            return
+        self.run_worker(executor.carry_out(order, self._operator, self.post_message), group="orders")
+
+    def command(self, line: str) -> None:
+        try:
+            self._obey(parse(line))
+        except BadCommand as wrong:
+            self.tell(str(wrong), "warning")
+
+    def _obey(self, command: Command) -> None:
+        match command.verb:
+            case "quit":
+                self.exit(0)
+            case "help":
+                self.push_screen(HelpScreen())
+            case "pause":
+                self.pause()
+            case "logs":
+                self.go(Route("logs", command.target or "control-plane"))
+            case "worker" | "request":
+                self.go(Route(command.verb, command.target))
+            case view if view in BASES:
+                self.go(Route(view))
+            case verb:
+                self.order(Verb(verb), [command.target], command.number)
+
+
+def find_look(app: App[int]) -> Look:
+    return look_for(os.environ, app.console.color_system, sys.stdout.encoding or "ascii")
+
+
+def run(home: Path | None, *, readonly: bool) -> int:
+    """Show the platform of this home until the operator leaves. Returns the exit code.
+
+    Raises Unreachable when there is no platform to begin with; one that goes away later is waited for.
+    """
+    remote = Remote(home)
+    remote.find()
+    app = ConsoleApp(remote, remote, readonly=readonly)
+    left = app.run()
+    return app.return_code or 0 if left is None else left

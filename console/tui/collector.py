@@ -1,0 +1,79 @@
+"""Background work: listening to the platform, and reading a log. It posts, and touches no widget."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, suppress
+from typing import TypeVar, cast
+
+from textual.message import Message
+
+from console.tui.feed import Feed
+from console.tui.messages import Heard, Learnt, LinkLost, LogRead
+from control_plane.contracts.errors import InferDeckError
+from control_plane.contracts.fleet import Event
+
+T = TypeVar("T")
+Post = Callable[[Message], object]
+
+SILENCE_S = 8.0  # longer than connecting takes, and than the platform may stay silent
+FIRST_RETRY_S, LAST_RETRY_S = 0.5, 5.0
+TAIL_LINES = 500
+_EVENTS_S = 3.0
+
+
+def closing(stream: AsyncIterator[T]) -> aclosing[AsyncGenerator[T, None]]:
+    """Feeds promise iterators; theirs are generators, which have to be closed where they are read."""
+    return aclosing(cast("AsyncGenerator[T, None]", stream))
+
+
+async def collect(feed: Feed, post: Post, *, silence_s: float = SILENCE_S, retry_s: float = FIRST_RETRY_S) -> None:
+    """Listen for ever: every snapshot is posted, every loss too, and then it is tried again."""
+    delay = retry_s
+    while True:
+        error = "the platform ended the connection"
+        try:
+            async with closing(feed.watch()) as stream:
+                first = True
+                while True:
+                    async with asyncio.timeout(silence_s):
+                        snapshot = await anext(stream)
+                    post(Heard(snapshot))
+                    delay = retry_s
+                    if first:
+                        first = False
+                        post(Learnt(await _known_events(feed)))
+        except StopAsyncIteration:
+            pass
+        except TimeoutError:
+            error = f"nothing heard for {silence_s:.0f} s"
+        except InferDeckError as failure:
+            error = failure.message
+        post(LinkLost(error))
+        await asyncio.sleep(delay)
+        delay = min(delay * 2, max(retry_s, LAST_RETRY_S))
+
+
+async def _known_events(feed: Feed) -> tuple[Event, ...]:
+    """What happened before; a platform that cannot tell is no reason to stop listening."""
+    events: list[Event] = []
+    with suppress(InferDeckError, TimeoutError):
+        async with asyncio.timeout(_EVENTS_S), closing(feed.events()) as stream:
+            events.extend([event async for event in stream])
+    return tuple(events)
+
+
+async def follow(feed: Feed, target: str, post: Post, *, retry_s: float = 2.0) -> None:
+    """Read a log for ever; when it breaks, say why, and read it from its tail again."""
+    while True:
+        error = "the log ended"
+        try:
+            async with closing(feed.logs(target, TAIL_LINES)) as stream:
+                post(LogRead(target, anew=True))
+                async for piece in stream:
+                    post(LogRead(target, piece))
+        except InferDeckError as failure:
+            error = failure.message
+        post(LogRead(target, error=error))
+        await asyncio.sleep(retry_s)

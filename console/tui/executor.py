@@ -1,0 +1,75 @@
+"""Carries out an order that was confirmed, and asks what one would do. It posts, and touches no widget."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from textual.message import Message
+
+from console.tui.collector import closing
+from console.tui.feed import Operator
+from console.tui.messages import DrainEnded, DrainMoved, Previewed, Told
+from console.tui.order import Order, Verb
+from control_plane.contracts.errors import InferDeckError
+from control_plane.contracts.fleet import ActionResult
+
+Post = Callable[[Message], object]
+
+
+async def carry_out(order: Order, operator: Operator, post: Post) -> None:
+    """Do it to every target; each result, good or bad, is told."""
+    if order.verb is Verb.DRAIN:
+        await asyncio.gather(*(_drain(target.id, operator, post) for target in order.targets))
+        return
+    for target in order.targets:
+        try:
+            result = await _act(order, target.id, operator, dry_run=False)
+        except InferDeckError as error:
+            post(Told(f"{order.verb.value} {target.id}: {error.message}", "error"))
+        else:
+            post(Told(result.message or f"{order.verb.value} {target.id}: done", "info"))
+
+
+async def preview(order: Order, operator: Operator, post: Post) -> None:
+    """The platform's own plan, from the same call that would do it."""
+    said: list[str] = []
+    try:
+        for target in order.targets:
+            if order.verb is Verb.DRAIN:
+                async with closing(operator.drain(target.id, dry_run=True)) as stream:
+                    said += [progress.message async for progress in stream if progress.message]
+            else:
+                said.append((await _act(order, target.id, operator, dry_run=True)).message)
+    except InferDeckError as error:
+        post(Previewed(error.message, failed=True))
+        return
+    post(Previewed("; ".join(dict.fromkeys(message for message in said if message)) or "agrees"))
+
+
+async def _act(order: Order, target: str, operator: Operator, *, dry_run: bool) -> ActionResult:
+    match order.verb:
+        case Verb.CORDON:
+            return await operator.cordon(target, dry_run=dry_run)
+        case Verb.UNCORDON:
+            return await operator.uncordon(target, dry_run=dry_run)
+        case Verb.SCALE:
+            return await operator.scale(target, order.replicas, dry_run=dry_run)
+        case Verb.CANCEL:
+            return await operator.cancel(target, dry_run=dry_run)
+        case Verb.DRAIN:
+            raise AssertionError("a drain is a stream")
+
+
+async def _drain(worker_target: str, operator: Operator, post: Post) -> None:
+    done = False
+    try:
+        async with closing(operator.drain(worker_id)) as stream:
+            async for progress in stream:
+                post(DrainMoved(progress))
+                done = progress.done or progress.timed_out
+    except InferDeckError as error:
+        post(DrainEnded(worker_id, error.message))
+    else:
+        if not done:
+            post(DrainEnded(worker_id, "the platform stopped telling; the worker stays cordoned"))

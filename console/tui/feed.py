@@ -1,0 +1,45 @@
+"""What the console needs from a platform, so that it can be driven by a live one or by one made in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, Snapshot
+
+
+class Feed(Protocol):
+    """What the platform tells. Iterators raise an ``InferDeckError`` when they break, and can be asked for anew."""
+
+    @property
+    def place(self) -> str:
+        """Where the platform is, for people."""
+        ...
+
+    def watch(self) -> AsyncIterator[Snapshot]:
+        """A snapshot now, then after every change, at least every few seconds; connects by itself."""
+        ...
+
+    def events(self) -> AsyncIterator[Event]:
+        """The events so far, oldest first; ends."""
+        ...
+
+    def logs(self, target: str, tail_lines: int) -> AsyncIterator[bytes]:
+        """The last lines of a log, then what is written to it: pieces, not aligned to anything."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Operator(Protocol):
+    """What an operator can do. Every call raises an ``InferDeckError`` with the platform's own words."""
+
+    async def cordon(self, worker_id: str, *, dry_run: bool = False) -> ActionResult: ...
+
+    async def uncordon(self, worker_id: str, *, dry_run: bool = False) -> ActionResult: ...
+
+    def drain(self, worker_id: str, *, dry_run: bool = False) -> AsyncIterator[DrainProgress]: ...
+
+    async def scale(self, pool: str, replicas: int, *, dry_run: bool = False) -> ActionResult: ...
+
+    async def cancel(self, request_id: str, *, dry_run: bool = False) -> ActionResult: ...

@@ -1,0 +1,71 @@
+"""What background work posts. Only handlers touch widgets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.message import Message
+
+from control_plane.contracts.fleet import DrainProgress, Event, Snapshot
+
+
+@dataclass
+class Heard(Message):
+    """A snapshot came."""
+
+    snapshot: Snapshot
+
+
+@dataclass
+class Learnt(Message):
+    """Events came that a snapshot had no room for."""
+
+    events: tuple[Event, ...]
+
+
+@dataclass
+class LinkLost(Message):
+    """The platform cannot be heard; it is tried again."""
+
+    error: str
+
+
+@dataclass
+class Told(Message):
+    """Something ended, or failed: for the notice bar."""
+
+    text: str
+    severity: str = "info"
+
+
+@dataclass
+class DrainMoved(Message):
+    """A drain that was ordered here came forward."""
+
+    progress: DrainProgress
+
+
+@dataclass
+class DrainEnded(Message):
+    """A drain that was ordered here cannot be followed any more."""
+
+    worker_id: str
+    error: str
+
+
+@dataclass
+class Previewed(Message):
+    """The platform's own words for what an order would do."""
+
+    text: str
+    failed: bool = False
+
+
+@dataclass
+class LogRead(Message):
+    """A piece of the log that is followed, or why there is none. ``anew``: it is read from its tail again."""
+
+    target: str
+    data: bytes = b""
+    error: str = ""
+    anew: bool = False

@@ -1,0 +1,67 @@
+"""The live platform of a home, as a feed and an operator."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from console.client import OperatorClient
+from console.home import Home, Unreachable
+from console.tui.collector import closing
+from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, Snapshot
+
+INTERVAL_S = 0.5
+
+
+class Remote:
+    """Finds the platform again at every ``watch``: the next ``up`` may listen on another port, with another key."""
+
+    def __init__(self, home: Path | None) -> None:
+        self._home = Home.find(home)
+        self._client: OperatorClient | None = None
+
+    @property
+    def place(self) -> str:
+        return self._home.shown
+
+    def find(self) -> None:
+        """Raises Unreachable or Unauthenticated when there is nothing to connect to."""
+        self._home.target()
+
+    async def watch(self) -> AsyncIterator[Snapshot]:
+        await self.close()
+        self._client = client = OperatorClient.open(self._home.path)
+        async with closing(client.watch(INTERVAL_S, finished_requests=True)) as stream:
+            async for snapshot in stream:
+                yield snapshot
+
+    def events(self) -> AsyncIterator[Event]:
+        return self._connected().events()
+
+    def logs(self, target: str, tail_lines: int) -> AsyncIterator[bytes]:
+        return self._connected().logs(target, tail_lines=tail_lines, follow=True)
+
+    async def close(self) -> None:
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.close()
+
+    async def cordon(self, worker_id: str, *, dry_run: bool = False) -> ActionResult:
+        return await self._connected().cordon(worker_id, dry_run=dry_run)
+
+    async def uncordon(self, worker_id: str, *, dry_run: bool = False) -> ActionResult:
+        return await self._connected().uncordon(worker_id, dry_run=dry_run)
+
+    def drain(self, worker_id: str, *, dry_run: bool = False) -> AsyncIterator[DrainProgress]:
+        return self._connected().drain(worker_id, dry_run=dry_run)
+
+    async def scale(self, pool: str, replicas: int, *, dry_run: bool = False) -> ActionResult:
+        return await self._connected().scale(pool, replicas, dry_run=dry_run)
+
+    async def cancel(self, request_id: str, *, dry_run: bool = False) -> ActionResult:
+        return await self._connected().cancel(request_id, dry_run=dry_run)
+
+    def _connected(self) -> OperatorClient:
+        if self._client is None:
+            raise Unreachable("not connected to the control plane")
+        return self._client

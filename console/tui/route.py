@@ -1,0 +1,19 @@
+"""Where in the console one is: a view, and what it is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BASES = ("workers", "requests", "pools", "events")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """``view`` is one of BASES, "worker", "request" or "logs"; ``id`` is what the last three are about."""
+
+    view: str
+    id: str = ""
+
+    @property
+    def base(self) -> bool:
+        return self.view in BASES

@@ -1,0 +1,27 @@
+"""Which screen shows which route."""
+
+from __future__ import annotations
+
+from console.tui.route import Route
+from console.tui.screens.deck_screen import DeckScreen
+from console.tui.screens.events import EventsScreen
+from console.tui.screens.logs import LogsScreen
+from console.tui.screens.pools import PoolsScreen
+from console.tui.screens.request import RequestScreen
+from console.tui.screens.requests import RequestsScreen
+from console.tui.screens.system import SystemScreen
+from console.tui.screens.worker import WorkerScreen
+
+_SCREENS: dict[str, type[DeckScreen]] = {
+    "workers": SystemScreen,
+    "requests": RequestsScreen,
+    "pools": PoolsScreen,
+    "events": EventsScreen,
+    "worker": WorkerScreen,
+    "request": RequestScreen,
+    "logs": LogsScreen,
+}
+
+
+def screen_for(route: Route) -> DeckScreen:
+    return _SCREENS[route.view](route)

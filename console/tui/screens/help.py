@@ -1,0 +1,88 @@
+"""Every key and every command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widget import Widget
+
+from console.tui.board import View
+from console.tui.command import COMMANDS
+from console.tui.deck import deck_of
+from console.tui.render.look import Look
+from console.tui.render.spans import Spans
+from console.tui.screens.deck_modal import DeckModal
+from console.tui.widgets.lines import Lines
+
+KEYS: tuple[tuple[str, str], ...] = (
+    ("j k ↑ ↓ g G", "move; page with PgUp PgDn"),
+    ("Enter", "open what is under the cursor"),
+    ("Esc  -", "back; the view before this one"),
+    ("Space", "mark: orders go to all that is marked"),
+    ("/", "show only what contains this text; Esc takes it off"),
+    (":", "a command, Tab completes it"),
+    ("p", "freeze the view; collecting goes on"),
+    ("Tab", "the other pane"),
+    ("ctrl-d", "drain: no new requests, then wait until nothing runs"),
+    ("ctrl-o", "cordon: no new requests"),
+    ("ctrl-u", "uncordon: new requests again"),
+    ("ctrl-s", "scale the pool"),
+    ("ctrl-x", "cancel the request"),
+    ("q  ctrl-c", "leave; the platform stays, and what is cordoned too"),
+)
+
+
+class HelpScreen(DeckModal):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("question_mark,q,enter", "leave", show=False),
+        Binding("down,j", "by(1)", show=False),
+        Binding("up,k", "by(-1)", show=False),
+        Binding("pagedown,space", "by(10)", show=False),
+        Binding("pageup", "by(-10)", show=False),
+    ]
+
+    def body(self) -> Iterator[Widget]:
+        with VerticalScroll(can_focus=False):
+            yield Lines(name="help")
+
+    def show(self, view: View) -> None:
+        lines = help_lines(deck_of(self).look)
+        page = self.query_one("#help", Lines)
+        if page.styles.height is None or page.styles.height.value != len(lines):
+            page.styles.height = len(lines)
+        page.put(lines)
+
+    def action_by(self, by: int) -> None:
+        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
+
+
+def help_lines(look: Look) -> list[Spans]:
+    palette, glyphs = look.palette, look.glyphs
+    lines: list[Spans] = [[("keys", palette.title)]]
+    lines += [[(f"  {key:<14}", palette.key), (what, palette.text)] for key, what in KEYS]
+    lines += [[], [("commands", palette.title)]]
+    for name, spec in COMMANDS.items():
+        typed = f":{name} {spec.argument}".rstrip()
+        lines.append([(f"  {typed:<14}", palette.key), (f" {spec.help}", palette.text)])
+    states = (
+        (glyphs.ready, "ready", palette.good),
+        (glyphs.starting, "starting", palette.accent),
+        (glyphs.cordoned, "cordoned", palette.watch),
+        (glyphs.draining, "draining", palette.watch),
+        (glyphs.lost, "lost", palette.bad),
+        (glyphs.failed, "failed", palette.bad),
+        (glyphs.stopping, "stopping", palette.unknown),
+    )
+    lines += [[], [("shapes", palette.title)], [("  ", palette.dim)]]
+    lines[-1] = [("  ", palette.dim), *((f"{glyph} {word}  ", style) for glyph, word, style in states)]
+    bands = (
+        (glyphs.watch, "75 %", palette.watch),
+        (glyphs.busy, "80 %", palette.busy),
+        (glyphs.full, "90 %", palette.bad),
+    )
+    lines.append([("  KV cache from ", palette.dim), *((f"{glyph} {word}  ", style) for glyph, word, style in bands)])
+    lines.append([("  – is a number that nobody knows now", palette.dim)])
+    return lines

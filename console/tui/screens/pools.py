@@ -1,0 +1,65 @@
+"""Pools, the models they serve, and the gateways in front."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from textual.binding import BindingType
+from textual.widget import Widget
+
+from console.tui.board import View
+from console.tui.deck import deck_of
+from console.tui.order import Verb
+from console.tui.screens.deck_screen import DeckScreen
+from console.tui.widgets.lines import Lines
+from console.tui.widgets.pool_tables import gateway_table, model_table, pool_table
+from console.tui.widgets.table import Table
+
+_TABLES = ("pools", "models", "gateways")
+
+
+class PoolsScreen(DeckScreen):
+    hints = (("Tab", "next table"),)
+    order_hints = (("^s", "scale"),)
+    BINDINGS: ClassVar[list[BindingType]] = [("tab", "next(1)", ""), ("shift+tab", "next(-1)", "")]
+
+    def body(self) -> Iterator[Widget]:
+        tables: tuple[Widget, ...] = (pool_table(), model_table(), gateway_table())
+        for name, table in zip(_TABLES, tables, strict=True):
+            yield Lines(name=f"{name}-title")
+            yield table
+
+    def _table(self, name: str) -> Table[object]:
+        return self.query_one(f"#{name}", Table)
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.focus_body()
+
+    def focus_body(self) -> None:
+        self._table("pools").focus()
+
+    def show(self, view: View) -> None:
+        palette = deck_of(self).look.palette
+        snapshot = view.snapshot
+        items: dict[str, Sequence[object]] = {
+            "pools": view.pools,
+            "models": snapshot.models if snapshot else (),
+            "gateways": snapshot.gateways if snapshot else (),
+        }
+        for name in _TABLES:
+            self.query_one(f"#{name}-title", Lines).put([[(f" {name}", palette.title)]])
+            self._table(name).show(items[name], view)
+
+    def action_next(self, by: int) -> None:
+        focused = [self._table(name).has_focus for name in _TABLES]
+        index = focused.index(True) if True in focused else 0
+        self._table(_TABLES[(index + by) % len(_TABLES)]).focus()
+
+    def filter(self, needle: str) -> None:
+        for name in _TABLES:
+            self._table(name).filter(needle)
+
+    def targets(self, verb: Verb) -> Sequence[str]:
+        return self._table("pools").selection if verb is Verb.SCALE else []

@@ -1,0 +1,116 @@
+"""One request: what it is, and where its time went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from textual.binding import BindingType
+from textual.widget import Widget
+
+from console.tui.board import View
+from console.tui.deck import deck_of
+from console.tui.order import Verb
+from console.tui.render.bar import bar
+from console.tui.render.fields import Field, fields
+from console.tui.render.figures import age, clock, count, duration, known
+from console.tui.render.look import Look
+from console.tui.render.spans import Span, Spans, greyed
+from console.tui.render.states import request_state
+from console.tui.render.waterfall import stage_notes, waterfall
+from console.tui.route import Route
+from console.tui.screens.deck_screen import DeckScreen
+from console.tui.widgets.event_table import event_spans
+from console.tui.widgets.lines import Lines
+from control_plane.contracts.fleet import RequestView
+
+
+class RequestScreen(DeckScreen):
+    hints = (("Enter", "its worker"),)
+    order_hints = (("^x", "cancel"),)
+    BINDINGS: ClassVar[list[BindingType]] = [("enter", "worker", "")]
+
+    def __init__(self, route: Route) -> None:
+        super().__init__(route)
+        self._last: RequestView | None = None
+
+    def body(self) -> Iterator[Widget]:
+        yield Lines(name="request")
+
+    def show(self, view: View) -> None:
+        look = deck_of(self).look
+        request = view.request(self.route.id)
+        self._last = request or self._last
+        if self._last is None:
+            lines: list[Spans] = [[], [(f"  no request {self.route.id} is known", look.palette.dim)]]
+        else:
+            lines = describe(self._last, view, self.room.width, look)
+            if request is None:
+                lines.insert(
+                    0, [("  no longer listed by the platform: this is how it was last seen", look.palette.watch)]
+                )
+            if request is None or view.stale:
+                lines = [greyed(line, look.palette.faint) for line in lines]
+        self.query_one("#request", Lines).put(lines)
+
+    def action_worker(self) -> None:
+        if self._last is not None and self._last.worker_id:
+            deck_of(self).go(Route("worker", self._last.worker_id))
+
+    def targets(self, verb: Verb) -> Sequence[str]:
+        return [self.route.id] if verb is Verb.CANCEL else []
+
+
+def describe(request: RequestView, view: View, width: int, look: Look) -> list[Spans]:
+    """The whole page about one request."""
+    palette = look.palette
+    state = request_state(request, look)
+    room = width - 4
+    running = request.phase.active
+    lasted = age(view.now_unix - request.arrival_unix) if running else duration(known(request.duration_s))
+    head: list[Span] = [("  ", palette.dim), (f"{state.glyph} {state.word}", state.style)]
+    head += [(f"  {request.id}", palette.title), (f"  {lasted}", palette.text)]
+    facts: list[Field] = [
+        ("model", request.model),
+        ("worker", request.worker_id),
+        ("key", request.key_id),
+        ("gateway", request.gateway_id),
+        ("api", f"{request.api or 'call'}, {'stream' if request.stream else 'whole answer'}"),
+        ("arrived", clock(request.arrival_unix)),
+        ("prompt", _prompt(request)),
+        ("retries", count(request.retries)),
+        ("TTFT", duration(known(request.ttft_s))),
+        ("ITL p50", duration(known(request.itl_p50_s))),
+    ]
+    lines: list[Spans] = [
+        head,
+        [],
+        *fields(facts, room, look, columns=3 if room >= 110 else 2),
+        [],
+        _output(request, room, look),
+        [],
+    ]
+    lines += [[("  where the time went", palette.title)]]
+    lines += [[("  ", palette.dim), *line] for line in waterfall(request, room, look)]
+    if room < 96:
+        lines += [[("  " + note, palette.dim)] for note in stage_notes(request)]
+    about = [event for event in view.events if event.subject == f"request/{request.id}"]
+    if about:
+        lines += [[], [("  events", palette.title)], *([(" ", palette.dim), *event_spans(e, look)] for e in about[-5:])]
+    return lines
+
+
+def _prompt(request: RequestView) -> str:
+    if not request.prompt_tokens:
+        return ""
+    return f"{count(request.prompt_tokens)} tokens, {count(request.cached_tokens)} cached"
+
+
+def _output(request: RequestView, width: int, look: Look) -> list[Span]:
+    palette = look.palette
+    spans: list[Span] = [("  output ", palette.dim), (count(request.output_tokens), palette.series)]
+    if request.max_tokens:
+        filled, empty = bar(request.output_tokens / request.max_tokens, min(40, width - 30), look)
+        spans += [(f" of at most {count(request.max_tokens)} tokens  ", palette.dim)]
+        spans += [(filled, palette.series), (empty, palette.faint)]
+    return spans
