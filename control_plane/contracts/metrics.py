@@ -1,0 +1,80 @@
+"""Names, kinds and labels of every metric, in one place.
+
+Seconds and bytes are base units, counters end in ``_total`` on the wire (Prometheus adds it). No label ever holds a
+key, a prompt, or text that a caller chose: ``model`` is a configured model, ``reason`` a ``DropReason``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+FAST_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+CALL_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)
+TOKENS = (1.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0)
+
+GATEWAY_RESPONSES = Metric(
+    "inferdeck_gateway_responses",
+    Kind.COUNTER,
+    "Requests that ended, by route and HTTP status; 499 is a client that left before its answer was whole.",
+    ("route", "status"),
+)
+GATEWAY_REJECTIONS = Metric(
+    "inferdeck_gateway_rejections",
+    Kind.COUNTER,
+    "Requests that were refused or failed, by drop reason, error events in streams included.",
+    ("reason",),
+)
+GATEWAY_IN_FLIGHT = Metric("inferdeck_gateway_in_flight", Kind.GAUGE, "Generation calls that have not ended.")
+GATEWAY_WAITING_FOR_TOKENIZER = Metric(
+    "inferdeck_gateway_waiting_for_tokenizer",
+    Kind.GAUGE,
+    "Calls held because no worker of their model has been up yet, so that its tokenizer is unknown.",
+)
+GATEWAY_CONNECTIONS = Metric("inferdeck_gateway_connections", Kind.GAUGE, "Open client connections.")
+GATEWAY_PROMPT_TOKENS = Metric(
+    "inferdeck_gateway_prompt_tokens", Kind.COUNTER, "Prompt tokens of calls that were submitted.", ("model",)
+)
+GATEWAY_OUTPUT_TOKENS = Metric(
+    "inferdeck_gateway_output_tokens", Kind.COUNTER, "Tokens that came back from workers.", ("model",)
+)
+GATEWAY_TTFT = Metric(
+    "inferdeck_gateway_time_to_first_token_seconds",
+    Kind.HISTOGRAM,
+    "First byte of the request to the first token written, of streams.",
+    ("model",),
+    CALL_SECONDS,
+)
+GATEWAY_DURATION = Metric(
+    "inferdeck_gateway_call_seconds",
+    Kind.HISTOGRAM,
+    "First byte of the request to the end of its answer.",
+    ("model",),
+    CALL_SECONDS,
+)
+GATEWAY_TOKENISE = Metric(
+    "inferdeck_gateway_tokenise_seconds",
+    Kind.HISTOGRAM,
+    "Chat template and tokenizer, waiting for their thread included.",
+    ("model",),
+    FAST_SECONDS,
+)
+GATEWAY_PROMPT_SIZE = Metric(
+    "inferdeck_gateway_prompt_size_tokens", Kind.HISTOGRAM, "Prompt tokens per call.", ("model",), TOKENS
+)

@@ -1,0 +1,1 @@
+"""From deltas to what OpenAI's clients read."""

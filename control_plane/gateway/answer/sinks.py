@@ -1,0 +1,254 @@
+"""Where a router's deltas become an answer: a stream of events, or one body.
+
+Both are called by the router once per token or step; a stream writes its event in that very call. No task is woken.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Protocol
+
+from control_plane.contracts.errors import InferDeckError, InternalError, RequestCancelled
+from control_plane.contracts.worker import Delta, Done, FinishReason, TokenLogprob
+from control_plane.gateway.answer.json_text import quoted
+from control_plane.gateway.answer.logprobs import text_tokens
+from control_plane.gateway.answer.shape import DONE_EVENT, Choice, Shape
+from control_plane.gateway.error_body import error_event
+from control_plane.gateway.http.exchange import Exchange
+
+log = logging.getLogger(__name__)
+
+STREAM_HEADERS = b"content-type: text/event-stream\r\ncache-control: no-cache\r\nx-accel-buffering: no\r\n"
+
+MAX_HELD = 1024 * 1024
+"""Characters that are kept for a reader that has stopped reading; at more, it is dropped."""
+
+_FINISH = {FinishReason.STOP: "stop", FinishReason.LENGTH: "length"}
+
+
+class Tally(Protocol):
+    """Where tokens are counted as they come."""
+
+    output_tokens: int
+
+
+class Owner(Protocol):
+    """The call that an answer belongs to."""
+
+    def ended(self) -> None:
+        """Everything is written. Called once."""
+        ...
+
+    def stop(self) -> None:
+        """The answer cannot go on; end the generation."""
+        ...
+
+
+class Sink:
+    """What both kinds share: exactly one end, and no exception back to the router."""
+
+    __slots__ = ("_control_ids", "_exchange", "_logprobs", "_open", "_owner", "_shape", "_tally", "first_token_mono")
+
+    def __init__(
+        self,
+        owner: Owner,
+        exchange: Exchange,
+        shape: Shape,
+        tally: Tally,
+        *,
+        logprobs: bool,
+        control_ids: frozenset[int],
+    ) -> None:
+        self._owner = owner
+        self._exchange = exchange
+        self._shape = shape
+        self._tally = tally
+        self._logprobs = logprobs
+        self._control_ids = control_ids
+        self._open = True
+        self.first_token_mono = 0.0
+
+    def delta(self, delta: Delta) -> None:
+        if not self._open:
+            return
+        self._tally.output_tokens += len(delta.token_ids)
+        try:
+            if delta.finish is not None and delta.finish.reason not in _FINISH:
+                self.failed(RequestCancelled("The generation was ended before it was done."))
+            else:
+                self._take(delta)
+        except Exception:
+            log.exception("an answer could not be written")
+            self._owner.stop()
+            self.failed(InternalError("The answer could not be written."))
+
+    def failed(self, error: InferDeckError) -> None:
+        if not self._open:
+            return
+        self._open = False
+        try:
+            self._fail(error)
+        except Exception:
+            log.exception("a failure could not be written")
+            self._exchange.abort()
+        self._owner.ended()
+
+    def close(self) -> None:
+        """The client has left: whatever still comes is dropped."""
+        self._open = False
+
+    def _done(self) -> None:
+        self._open = False
+        self._owner.ended()
+
+    def _take(self, delta: Delta) -> None:
+        raise NotImplementedError
+
+    def _fail(self, error: InferDeckError) -> None:
+        raise NotImplementedError
+
+
+class StreamSink(Sink):
+    """Events, each written as its delta comes. ``choices`` is how many the call has."""
+
+    __slots__ = ("_after", "_before", "_begun", "_choices", "_held", "_held_size", "_with_usage")
+
+    def __init__(
+        self,
+        owner: Owner,
+        exchange: Exchange,
+        shape: Shape,
+        tally: Tally,
+        *,
+        logprobs: bool,
+        control_ids: frozenset[int],
+        choices: int,
+        with_usage: bool,
+    ) -> None:
+        super().__init__(owner, exchange, shape, tally, logprobs=logprobs, control_ids=control_ids)
+        self._choices = choices
+        self._with_usage = with_usage
+        self._begun = False
+        self._before = [shape.before(choice) for choice in range(choices)]
+        self._after = shape.after
+        self._held: list[Delta] = []
+        self._held_size = 0
+        exchange.on_drained = self._drained
+
+    def _take(self, delta: Delta) -> None:
+        exchange = self._exchange
+        if exchange.paused or self._held:
+            self._hold(delta)
+        elif delta.finish is None and delta.done is None and self._begun and not self._logprobs:
+            if delta.text:
+                exchange.send((self._before[delta.choice] + quoted(delta.text) + self._after).encode())
+        else:
+            self._write(self._events(delta), delta.done)
+
+    def _write(self, events: str, done: Done | None) -> None:
+        payload = events.encode()
+        if not self._begun:
+            self._begun = True
+            self.first_token_mono = time.monotonic()
+            opening = "".join(map(self._shape.opening, range(self._choices))).encode()
+            self._exchange.begin(200, STREAM_HEADERS, opening + payload)
+            payload = b""
+        if done is not None:
+            ending = self._shape.usage(done).encode() + DONE_EVENT if self._with_usage else DONE_EVENT
+            self._exchange.finish(payload + ending)
+            self._done()
+        elif payload:
+            self._exchange.send(payload)
+
+    def _events(self, delta: Delta) -> str:
+        events = ""
+        logprobs = text_tokens(delta.logprobs, self._control_ids) if self._logprobs else []
+        if logprobs:
+            events = self._shape.content(delta.choice, delta.text, logprobs)
+        elif delta.text:
+            events = self._before[delta.choice] + quoted(delta.text) + self._after
+        if delta.finish is not None:
+            events += self._shape.closing(delta.choice, _FINISH[delta.finish.reason])
+        return events
+
+    def _hold(self, delta: Delta) -> None:
+        """Keep what a slow reader cannot take yet; its text is joined, so it costs what the text does."""
+        last = self._held[-1] if self._held else None
+        if last is not None and last.choice == delta.choice and last.finish is None:
+            last.text += delta.text
+            last.logprobs += delta.logprobs
+            last.finish, last.done = delta.finish, delta.done
+        else:
+            self._held.append(
+                Delta(
+                    0,
+                    text=delta.text,
+                    choice=delta.choice,
+                    logprobs=delta.logprobs,
+                    finish=delta.finish,
+                    done=delta.done,
+                )
+            )
+        self._held_size += len(delta.text) + 256 * len(delta.logprobs)
+        if self._held_size > MAX_HELD:
+            self._exchange.abort()
+
+    def _drained(self) -> None:
+        if self._held and self._open:
+            events, done = self._release()
+            self._write(events, done)
+
+    def _release(self) -> tuple[str, Done | None]:
+        held, self._held, self._held_size = self._held, [], 0
+        return "".join(map(self._events, held)), held[-1].done if held else None
+
+    def _fail(self, error: InferDeckError) -> None:
+        if self._begun:
+            events, _ = self._release()
+            self._exchange.refused = error
+            self._exchange.keep_alive = False
+            self._exchange.finish(events.encode() + error_event(error))
+        else:
+            self._exchange.refuse(error)
+
+
+class PlainSink(Sink):
+    """One body, when everything is there."""
+
+    __slots__ = ("_finish", "_parts", "_tokens")
+
+    def __init__(
+        self,
+        owner: Owner,
+        exchange: Exchange,
+        shape: Shape,
+        tally: Tally,
+        *,
+        logprobs: bool,
+        control_ids: frozenset[int],
+        choices: int,
+    ) -> None:
+        super().__init__(owner, exchange, shape, tally, logprobs=logprobs, control_ids=control_ids)
+        self._parts: list[list[str]] = [[] for _ in range(choices)]
+        self._tokens: list[list[TokenLogprob]] = [[] for _ in range(choices)]
+        self._finish = ["stop"] * choices
+
+    def _take(self, delta: Delta) -> None:
+        choice = delta.choice
+        if delta.text:
+            self._parts[choice].append(delta.text)
+        if self._logprobs and delta.logprobs:
+            self._tokens[choice] += text_tokens(delta.logprobs, self._control_ids)
+        if delta.finish is not None:
+            self._finish[choice] = _FINISH[delta.finish.reason]
+        if delta.done is not None:
+            choices = [
+                Choice("".join(parts), finish, tokens if self._logprobs else None)
+                for parts, finish, tokens in zip(self._parts, self._finish, self._tokens, strict=True)
+            ]
+            self._exchange.respond(200, self._shape.whole(choices, delta.done).encode())
+            self._done()
+
+    def _fail(self, error: InferDeckError) -> None:
+        self._exchange.refuse(error)

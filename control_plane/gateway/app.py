@@ -1,0 +1,218 @@
+"""Routes, and the order in which a request is checked.
+
+Route (404, 405) → key (401) → media type (415) → size (413) → JSON → schema → model → whatever the call itself needs.
+Each check needs no more of the request than the ones before it, so a caller without a key costs a head and a digest.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+from urllib.parse import unquote
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+
+from control_plane.contracts.call import Router
+from control_plane.contracts.errors import (
+    InferDeckError,
+    InternalError,
+    MethodNotAllowed,
+    NotFound,
+    UnsupportedMediaType,
+)
+from control_plane.gateway.auth import KeyGate
+from control_plane.gateway.calls import Desk
+from control_plane.gateway.figures import Figures
+from control_plane.gateway.http.exchange import CLIENT_GONE, Exchange
+from control_plane.gateway.models_api import list_models, show_model
+
+log = logging.getLogger(__name__)
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+_METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+_MODEL = b"/v1/models/"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """``name`` is what metrics and logs call it; a private route wants a key, a posted one a JSON body."""
+
+    name: str
+    methods: tuple[bytes, ...]
+    handle: Callable[[Exchange], None]
+    public: bool = False
+
+    @property
+    def posted(self) -> bool:
+        return b"POST" in self.methods
+
+
+class GatewayApp:
+    """Answers exchanges. ``started_unix`` stands for when models were created."""
+
+    def __init__(
+        self,
+        router: Router,
+        gate: KeyGate,
+        desk: Desk,
+        figures: Figures,
+        registry: CollectorRegistry,
+        started_unix: float,
+    ) -> None:
+        self._router = router
+        self._gate = gate
+        self._desk = desk
+        self._figures = figures
+        self._registry = registry
+        self._started = int(started_unix)
+        self.closing = False
+        read = (b"GET", b"HEAD")
+        self._routes = {
+            b"/v1/chat/completions": Route("chat", (b"POST",), lambda exchange: desk.take(exchange, chat=True)),
+            b"/v1/completions": Route("completions", (b"POST",), lambda exchange: desk.take(exchange, chat=False)),
+            b"/v1/models": Route("models", read, self._models),
+            b"/health": Route("health", read, self._health, public=True),
+            b"/ready": Route("ready", read, self._ready, public=True),
+            b"/metrics": Route("metrics", read, self._metrics),
+        }
+        self._model = Route("models", read, self._one_model)
+
+    # the connection's side
+
+    def advance(self, exchange: Exchange) -> None:
+        if exchange.ended or exchange.taken:
+            return
+        try:
+            if exchange.route is None:
+                exchange.request_id = self._identify(exchange)
+                exchange.route = self._find(exchange)
+            if exchange.key is None and not self._admit(exchange):
+                return
+            if exchange.unread is not None:
+                raise exchange.unread
+            if not exchange.complete:
+                exchange.welcome_body()
+                return
+            exchange.taken = True
+            cast(Route, exchange.route).handle(exchange)
+        except InferDeckError as error:
+            self._refuse(exchange, error)
+        except Exception:
+            log.exception("a request could not be handled", extra={"request_id": exchange.request_id})
+            self._refuse(exchange, InternalError("The request could not be handled."))
+
+    def ended(self, exchange: Exchange) -> None:
+        route = exchange.route.name if exchange.route is not None else "other"
+        self._figures.responses[route, exchange.status] += 1
+        if exchange.refused is not None:
+            self._figures.rejections[exchange.refused.reason] += 1
+        if exchange.status >= 400 or log.isEnabledFor(logging.DEBUG):
+            log.log(
+                logging.ERROR if exchange.status >= 500 and exchange.status != 503 else logging.INFO,
+                "client left" if exchange.status == CLIENT_GONE else "answered",
+                extra={
+                    "request_id": exchange.request_id,
+                    "route": route,
+                    "status": exchange.status,
+                    "reason": str(exchange.refused.reason) if exchange.refused is not None else "",
+                    "key_id": exchange.key.id if exchange.key not in (None, _NO_KEY) else "",
+                    "seconds": round(time.monotonic() - exchange.arrival_mono, 4),
+                },
+            )
+
+    # checks
+
+    def _find(self, exchange: Exchange) -> Route:
+        path = exchange.target.partition(b"?")[0]
+        route = self._routes.get(path)
+        if route is None and path.startswith(_MODEL) and len(path) > len(_MODEL):
+            route = self._model
+        if route is None:
+            raise NotFound("There is nothing at this URL.", code="unknown_url")
+        if exchange.method not in route.methods:
+            raise MethodNotAllowed(
+                f"Only {' and '.join(method.decode() for method in route.methods)} is allowed here.",
+                hint=", ".join(method.decode() for method in route.methods),
+            )
+        return route
+
+    def _admit(self, exchange: Exchange) -> bool:
+        """Whether the checks that need only the head are passed; False while the key is looked up."""
+        route = cast(Route, exchange.route)
+        if route.public:
+            exchange.key = _NO_KEY
+        else:
+            record = self._gate.check(exchange.fields.get(b"authorization"), lambda: self.advance(exchange))
+            if record is None:
+                return False
+            exchange.key = record
+        exchange.auth_s = time.monotonic() - exchange.arrival_mono
+        if route.posted:
+            _check_media_type(exchange)
+        return True
+
+    def _identify(self, exchange: Exchange) -> str:
+        """The caller's own request id where it is sound and not in use, one of ours otherwise."""
+        given = exchange.fields.get(b"x-request-id")
+        if given is None or _REQUEST_ID.fullmatch(given) is None:
+            return f"req-{random.getrandbits(64):016x}"
+        identifier = given.decode()
+        if identifier in self._desk.active:
+            return f"{identifier}-{random.getrandbits(32):08x}"
+        return identifier
+
+    def _refuse(self, exchange: Exchange, error: InferDeckError) -> None:
+        exchange.taken = True
+        if exchange.ended:
+            return
+        allow = b""
+        if isinstance(error, MethodNotAllowed):
+            allow = b"allow: %b\r\n" % error.hint.encode()
+        exchange.refuse(error, allow)
+
+    # routes
+
+    def _models(self, exchange: Exchange) -> None:
+        exchange.respond(200, list_models(self._router.models(), self._started))
+
+    def _one_model(self, exchange: Exchange) -> None:
+        name = unquote(exchange.target.partition(b"?")[0][len(_MODEL) :].decode("latin-1"))
+        exchange.respond(200, show_model(self._router.models(), name, self._started))
+
+    def _health(self, exchange: Exchange) -> None:
+        exchange.respond(200, b'{"status":"ok"}')
+
+    def _ready(self, exchange: Exchange) -> None:
+        if self.closing:
+            exchange.respond(503, b'{"status":"stopping"}', headers=b"retry-after: 5\r\n")
+        elif self._router.ready():
+            exchange.respond(200, b'{"status":"ready"}')
+        else:
+            exchange.respond(503, b'{"status":"no worker"}', headers=b"retry-after: 5\r\n")
+
+    def _metrics(self, exchange: Exchange) -> None:
+        exchange.respond(200, generate_latest(self._registry), content_type=_METRICS_TYPE)
+
+
+class _NoKey:
+    """Stands for the key of a request that needs none."""
+
+    id = ""
+    tenant = ""
+
+
+_NO_KEY = _NoKey()
+
+
+def _check_media_type(exchange: Exchange) -> None:
+    media_type = exchange.fields.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if media_type != b"application/json":
+        raise UnsupportedMediaType("The Content-Type must be application/json.")
+    if exchange.fields.get(b"content-encoding", b"identity").strip().lower() != b"identity":
+        raise UnsupportedMediaType("No Content-Encoding is read here.")

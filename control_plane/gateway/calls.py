@@ -1,0 +1,306 @@
+"""One generation call, from its whole body to the last byte of its answer.
+
+::
+
+    body ─▶ schema ─▶ tokenizer known? ─▶ lane: template, tokens ─▶ fits? ─▶ router.submit ─▶ sink ─▶ ended
+                       └ wait for a worker                                        the client may leave anywhere
+
+Everything is a callback on the event loop; the lane is the only other thread. A call has no task of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+
+from control_plane.contracts.call import CallHandle, RoutedCall, Router
+from control_plane.contracts.errors import DropReason, InferDeckError, InternalError, InvalidRequest
+from control_plane.contracts.fleet import Stage
+from control_plane.contracts.worker import Delta, Done, Finish, FinishReason, Sampling
+from control_plane.gateway.answer.shape import ChatShape, CompletionShape, Heading, Shape
+from control_plane.gateway.answer.sinks import PlainSink, Sink, StreamSink
+from control_plane.gateway.figures import Figures
+from control_plane.gateway.http.exchange import Exchange
+from control_plane.gateway.prompt.lanes import Job, Lanes
+from control_plane.gateway.prompt.model_prompt import ModelPrompt
+from control_plane.gateway.prompt.models import ModelPrompts, Waiter
+from control_plane.gateway.schema.generation import Generation, read_chat, read_completion
+from control_plane.gateway.schema.json_text import read_object
+
+log = logging.getLogger(__name__)
+
+CLIENT_LEFT = "client_disconnected"
+DEFAULT_TENANT = "default"
+"""Its calls share cached prefixes with each other; every other tenant's stay its own."""
+
+
+@dataclass(slots=True)
+class Desk:
+    """What calls are made with, and the calls that have not ended."""
+
+    router: Router
+    prompts: ModelPrompts
+    lanes: Lanes
+    figures: Figures
+    wait_s: float
+    active: dict[str, Call]
+
+    def take(self, exchange: Exchange, *, chat: bool) -> None:
+        """Start a call. Raises InferDeckError for a body that is none."""
+        read = read_chat if chat else read_completion
+        Call(self, exchange, read(read_object(exchange.take_body())), chat=chat).start()
+
+    def fail_all(self, error: InferDeckError) -> None:
+        for call in tuple(self.active.values()):
+            call.fail(error)
+
+
+class Call:
+    """Also the owner of its answer."""
+
+    __slots__ = (
+        "_chat",
+        "_desk",
+        "_ended",
+        "_exchange",
+        "_generation",
+        "_handle",
+        "_job",
+        "_param",
+        "_sink",
+        "_tokenise_mono",
+        "_waiter",
+    )
+
+    def __init__(self, desk: Desk, exchange: Exchange, generation: Generation, *, chat: bool) -> None:
+        self._desk = desk
+        self._exchange = exchange
+        self._generation = generation
+        self._chat = chat
+        self._param = "messages" if chat else "prompt"
+        self._waiter: Waiter | None = None
+        self._job: Job[list[int]] | None = None
+        self._sink: Sink | None = None
+        self._handle: CallHandle | None = None
+        self._tokenise_mono = 0.0
+        self._ended = False
+
+    def start(self) -> None:
+        exchange, model = self._exchange, self._generation.model
+        self._desk.active[exchange.request_id] = self
+        exchange.on_gone = self._gone
+        prompt = self._desk.prompts.get(model)
+        if prompt is None:
+            self._waiter = Waiter(self._tokenizer_known, exchange.arrival_mono + self._desk.wait_s)
+            self._desk.prompts.wait(model, self._waiter)
+        else:
+            self._tokenise(prompt)
+
+    def fail(self, error: InferDeckError) -> None:
+        """End the call with this error, wherever it is."""
+        if self._sink is not None:
+            if self._handle is not None:
+                self._handle.cancel(error.reason)
+            self._sink.failed(error)
+        else:
+            self._refuse(error)
+
+    # the answer's side
+
+    def stop(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel(DropReason.INTERNAL_ERROR)
+
+    def ended(self) -> None:
+        self._end()
+
+    # steps
+
+    def _tokenizer_known(self, answer: ModelPrompt | InferDeckError) -> None:
+        self._waiter = None
+        if isinstance(answer, InferDeckError):
+            self._refuse(answer)
+        else:
+            self._tokenise(answer)
+
+    def _tokenise(self, prompt: ModelPrompt) -> None:
+        generation = self._generation
+        self._tokenise_mono = time.monotonic()
+        if self._chat:
+            messages = generation.messages
+            size = sum(len(message["content"]) for message in messages)
+            job = Job(lambda: prompt.chat(messages), lambda job: self._tokenised(prompt, job))
+        else:
+            size = len(generation.prompt)
+            job = Job(lambda: prompt.completion(generation.prompt), lambda job: self._tokenised(prompt, job))
+        self._job = job
+        try:
+            self._desk.lanes.submit(job, size)
+        except InferDeckError as error:
+            self._refuse(error)
+
+    def _tokenised(self, prompt: ModelPrompt, job: Job[list[int]]) -> None:
+        self._job = None
+        try:
+            if job.error is not None:
+                raise job.error
+            ids = job.result or []
+            self._submit(prompt, ids, self._bound(prompt, len(ids)))
+        except InferDeckError as error:
+            self._refuse(error)
+        except Exception as error:
+            log.error("a call could not be started", exc_info=error)
+            self._refuse(InternalError("The request could not be started."))
+
+    def _submit(self, prompt: ModelPrompt, ids: list[int], max_tokens: int) -> None:
+        generation, exchange, desk = self._generation, self._exchange, self._desk
+        now = time.monotonic()
+        _check_vocabulary(generation, prompt)
+        figures = desk.figures.model(generation.model)
+        figures.tokenise.add(now - self._tokenise_mono)
+        sink = self._make_sink(prompt)
+        if max_tokens == 0:
+            self._sink = sink
+            self._echo_only(len(ids))
+            return
+        key = exchange.key
+        call = RoutedCall(
+            request_id=exchange.request_id,
+            model=generation.model,
+            prompt_token_ids=ids,
+            sampling=Sampling(max_tokens=max_tokens, **generation.sampling),
+            stream=generation.stream,
+            arrival_unix=exchange.arrival_unix,
+            arrival_mono=exchange.arrival_mono,
+            cache_salt="" if key.tenant == DEFAULT_TENANT else key.tenant,
+            key_id=key.id,
+            api="chat" if self._chat else "completions",
+            stages=(
+                Stage("auth", 0.0, exchange.auth_s),
+                Stage("tokenise", self._tokenise_mono - exchange.arrival_mono, now - self._tokenise_mono),
+            ),
+        )
+        self._sink = sink
+        try:
+            self._handle = desk.router.submit(call, sink)
+        except InferDeckError:
+            self._sink = None
+            raise
+        figures.prompt_tokens += len(ids)
+        figures.prompt_size.add(len(ids))
+
+    def _echo_only(self, prompt_tokens: int) -> None:
+        """``echo`` with ``max_tokens`` 0: the prompt comes back, and no worker hears of it."""
+        assert self._sink is not None
+        last = self._generation.choices - 1
+        for choice in range(last + 1):
+            done = Done(prompt_tokens, 0, 0) if choice == last else None
+            self._sink.delta(Delta(0, choice=choice, finish=Finish(FinishReason.LENGTH, 0), done=done))
+
+    def _make_sink(self, prompt: ModelPrompt) -> Sink:
+        generation, exchange = self._generation, self._exchange
+        heading = Heading(
+            ("chatcmpl-" if self._chat else "cmpl-") + exchange.request_id,
+            int(exchange.arrival_unix),
+            generation.model,
+            "fp_" + prompt.hash[:10],
+        )
+        shape: Shape
+        if self._chat:
+            shape = ChatShape(heading, with_usage=generation.include_usage)
+        else:
+            echo = prompt.text_of(generation.prompt) if generation.echo else ""
+            shape = CompletionShape(heading, with_usage=generation.include_usage, echo=echo)
+        tally = self._desk.figures.model(generation.model)
+        logprobs = "logprobs" in generation.sampling
+        if generation.stream:
+            return StreamSink(
+                self,
+                exchange,
+                shape,
+                tally,
+                logprobs=logprobs,
+                control_ids=prompt.control_ids,
+                choices=generation.choices,
+                with_usage=generation.include_usage,
+            )
+        return PlainSink(
+            self,
+            exchange,
+            shape,
+            tally,
+            logprobs=logprobs,
+            control_ids=prompt.control_ids,
+            choices=generation.choices,
+        )
+
+    def _bound(self, prompt: ModelPrompt, prompt_tokens: int) -> int:
+        """The most tokens that each choice may have. Raises InvalidRequest where the call cannot fit."""
+        limit, asked = prompt.max_context, self._generation.max_tokens
+        name = self._generation.max_tokens_name
+        if prompt_tokens > limit or (prompt_tokens == limit and asked != 0):
+            in_completion = (
+                "" if asked is None else f" ({prompt_tokens} in the {self._param}, {asked} in the completion)"
+            )
+            raise InvalidRequest(
+                f"This model's maximum context length is {limit} tokens. However, you requested "
+                f"{prompt_tokens + (asked or 0)} tokens{in_completion or f' in the {self._param}'}. "
+                f"Please reduce the length of the {self._param}.",
+                reason=DropReason.CONTEXT_LENGTH_EXCEEDED,
+                param=self._param,
+            )
+        if asked is None:
+            return limit - prompt_tokens
+        if prompt_tokens + asked > limit:
+            raise InvalidRequest(
+                f"'{name}' is too large: this model's maximum context length is {limit} tokens, and you requested "
+                f"{prompt_tokens + asked} ({prompt_tokens} in the {self._param}, {asked} in the completion). "
+                f"At most {limit - prompt_tokens} are left for the completion.",
+                reason=DropReason.CONTEXT_LENGTH_EXCEEDED if asked < limit else DropReason.INVALID_REQUEST,
+                code=None if asked < limit else "integer_above_max_value",
+                param=name,
+            )
+        return asked
+
+    # ends
+
+    def _gone(self) -> None:
+        """The client has left: nothing more is done for it, from here to the engine."""
+        if self._sink is not None:
+            self._sink.close()
+        if self._handle is not None:
+            self._handle.cancel(CLIENT_LEFT)
+        self._end()
+
+    def _refuse(self, error: InferDeckError) -> None:
+        if not self._ended:
+            self._end()
+            self._exchange.refuse(error)
+
+    def _end(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        del self._desk.active[self._exchange.request_id]
+        if self._waiter is not None:
+            self._desk.prompts.leave(self._generation.model, self._waiter)
+        if self._job is not None:
+            self._job.cancelled = True
+        sink = self._sink
+        if sink is not None:
+            figures = self._desk.figures.model(self._generation.model)
+            figures.duration.add(time.monotonic() - self._exchange.arrival_mono)
+            if sink.first_token_mono:
+                figures.ttft.add(sink.first_token_mono - self._exchange.arrival_mono)
+
+
+def _check_vocabulary(generation: Generation, prompt: ModelPrompt) -> None:
+    for name in ("logit_bias", "stop_token_ids"):
+        ids = generation.sampling.get(name)
+        if ids and max(ids) >= prompt.vocab_size:
+            raise InvalidRequest(
+                f"Invalid value for '{name}': this model's token ids are below {prompt.vocab_size}.",
+                param=name,
+                code="invalid_value",
+            )

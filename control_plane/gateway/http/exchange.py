@@ -1,0 +1,179 @@
+"""One request and its response on a connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from control_plane.contracts.errors import InferDeckError
+from control_plane.gateway.error_body import error_body, error_headers
+
+if TYPE_CHECKING:
+    from control_plane.gateway.http.connection import Connection
+
+JSON = b"application/json"
+CLIENT_GONE = 499
+
+_STATUS_LINES = {status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) for status in HTTPStatus}
+_STATUS_LINES[CLIENT_GONE] = b"HTTP/1.1 499 Client Closed Request\r\n"
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Exchange:
+    """What came in, and the way out.
+
+    A response is either ``respond``, or ``begin``, any number of ``send`` and ``finish``. Writes go to the kernel in
+    the same turn of the loop. While ``paused`` the client reads slower than we write: hold back until ``on_drained``.
+    ``unread`` says why no more of the body is kept. ``on_gone`` is called once if the client leaves before the
+    response is whole; what is written after that is dropped. ``status`` is 0 until the response begins, and 499 in the
+    end for a client that left; ``refused`` is the error that the answer is, or ended in.
+
+    ``route``, ``key``, ``request_id`` and the ``auth_s`` it took belong to the application.
+    """
+
+    __slots__ = (
+        "_connection",
+        "arrival_mono",
+        "arrival_unix",
+        "auth_s",
+        "chunked",
+        "complete",
+        "content_length",
+        "ended",
+        "fields",
+        "fresh",
+        "keep_alive",
+        "key",
+        "method",
+        "on_drained",
+        "on_gone",
+        "parts",
+        "paused",
+        "received",
+        "refused",
+        "request_id",
+        "route",
+        "status",
+        "taken",
+        "target",
+        "unread",
+    )
+
+    def __init__(
+        self,
+        connection: Connection,
+        method: bytes,
+        target: bytes,
+        fields: dict[bytes, bytes],
+        arrival_unix: float,
+        arrival_mono: float,
+    ) -> None:
+        self._connection = connection
+        self.method = method
+        self.target = target
+        self.fields = fields
+        self.arrival_unix = arrival_unix
+        self.arrival_mono = arrival_mono
+        self.content_length: int | None = None
+        self.parts: list[bytes] = []
+        self.received = 0
+        self.complete = False
+        self.unread: InferDeckError | None = None
+        self.fresh = True
+        self.chunked = True
+        self.keep_alive = True
+        self.paused = False
+        self.status = 0
+        self.refused: InferDeckError | None = None
+        self.ended = False
+        self.on_gone: Callable[[], None] | None = None
+        self.on_drained: Callable[[], None] | None = None
+        self.taken = False
+        self.route: Any = None
+        self.key: Any = None
+        self.request_id = ""
+        self.auth_s = 0.0
+
+    def take_body(self) -> bytes:
+        """The whole body; it is let go of here."""
+        parts, self.parts = self.parts, []
+        self._connection.release(self)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def welcome_body(self) -> None:
+        """Tell a client that waits for it (``Expect: 100-continue``) to send the body."""
+        if self.fields.get(b"expect", b"").lower() == b"100-continue":
+            del self.fields[b"expect"]
+            self._connection.write(_CONTINUE)
+
+    def respond(self, status: int, body: bytes, *, content_type: bytes = JSON, headers: bytes = b"") -> None:
+        """The whole response at once. ``headers`` are lines, each ended by CRLF."""
+        if self.ended:
+            return
+        self.status = status
+        head = self._head(status, b"content-type: %b\r\ncontent-length: %d\r\n%b" % (content_type, len(body), headers))
+        self._connection.write(head if self.method == b"HEAD" else head + body)
+        self._end()
+
+    def refuse(self, error: InferDeckError, headers: bytes = b"") -> None:
+        """The whole response to a request that failed before its response began."""
+        self.refused = error
+        self.respond(error.status.http, error_body(error), headers=error_headers(error) + headers)
+
+    def begin(self, status: int, headers: bytes, payload: bytes) -> None:
+        """Start a streamed response with its first piece, in one write."""
+        if self.ended:
+            return
+        self.status = status
+        if self.chunked:
+            framing = b"transfer-encoding: chunked\r\n"
+        else:
+            # HTTP/1.0: the body ends with the connection.
+            self.keep_alive = False
+            framing = b""
+        self._connection.write(self._head(status, framing + headers) + self._frame(payload))
+
+    def send(self, payload: bytes) -> None:
+        """The next piece; not empty."""
+        if not self.ended:
+            self._connection.write(b"%x\r\n%b\r\n" % (len(payload), payload) if self.chunked else payload)
+
+    def finish(self, payload: bytes = b"") -> None:
+        """The last piece, which may be empty, and the end of a streamed response."""
+        if self.ended:
+            return
+        data = self._frame(payload) if payload else b""
+        self._connection.write(data + b"0\r\n\r\n" if self.chunked else data)
+        self._end()
+
+    def abort(self) -> None:
+        """Drop the client: what is still unsent is thrown away."""
+        self._connection.abort()
+
+    def gone(self) -> None:
+        """The connection is lost; called by it."""
+        if self.ended:
+            return
+        self.ended = True
+        self.status = CLIENT_GONE
+        if self.on_gone is not None:
+            self.on_gone()
+        self._let_go()
+
+    def _frame(self, payload: bytes) -> bytes:
+        return b"%x\r\n%b\r\n" % (len(payload), payload) if self.chunked else payload
+
+    def _head(self, status: int, headers: bytes) -> bytes:
+        identifier = b"x-request-id: %b\r\n" % self.request_id.encode() if self.request_id else b""
+        return b"%b%b%b%b\r\n" % (_STATUS_LINES[status], self._connection.common_headers(self), identifier, headers)
+
+    def _end(self) -> None:
+        self.ended = True
+        self._let_go()
+        self._connection.done(self)
+
+    def _let_go(self) -> None:
+        self._connection.release(self)
+        self.parts = []
+        self.on_gone = self.on_drained = None

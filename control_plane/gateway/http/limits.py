@@ -1,0 +1,28 @@
+"""What one connection may cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bytes, counts and seconds. A deadline is absolute: bytes that trickle in do not move it.
+
+    ``head_s`` is for a request's head, and for the first byte on a new connection; ``receive_s`` for the whole request;
+    ``idle_s`` between two requests; ``stall_s`` for a client that reads nothing while there is something to read;
+    ``linger_s`` for a client to read a refusal before it has sent everything it meant to.
+    """
+
+    head_bytes: int = 32 * 1024
+    fields: int = 100
+    body_bytes: int = 2 * 1024 * 1024
+    bodies_bytes: int = 256 * 1024 * 1024
+    pipelined: int = 8
+    connections: int = 8192
+    head_s: float = 10.0
+    receive_s: float = 30.0
+    idle_s: float = 75.0
+    stall_s: float = 60.0
+    linger_s: float = 2.0
+    linger_bytes: int = 8 * 1024 * 1024

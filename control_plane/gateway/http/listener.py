@@ -1,0 +1,131 @@
+"""The listening socket and all connections that came in over it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from email.utils import formatdate
+from typing import Protocol
+
+from control_plane.contracts.errors import SettingsError
+from control_plane.gateway.http.connection import Connection
+from control_plane.gateway.http.exchange import Exchange
+from control_plane.gateway.http.limits import Limits
+
+_SWEEP_S = 0.5
+_BACKLOG = 2048
+
+
+class App(Protocol):
+    """What answers requests. Called on the event loop's thread; may not block or raise."""
+
+    def advance(self, exchange: Exchange) -> None:
+        """The head of a request is here, or more of its body, or all of it."""
+        ...
+
+    def ended(self, exchange: Exchange) -> None:
+        """The response is out, or the client has left. Called once for every exchange, refused ones included."""
+        ...
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that will listen on the address; port 0 takes any free one. Raises SettingsError if it cannot."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(address)
+            sock.listen(_BACKLOG)
+        except BaseException:
+            sock.close()
+            raise
+    except OSError as error:
+        raise SettingsError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}",
+            param="gateway.port",
+            hint="set [gateway] port to another one, or to 0 for any free one",
+        ) from error
+    sock.setblocking(False)
+    return sock
+
+
+class Listener:
+    """Accepts connections, sweeps their deadlines, and lets them end."""
+
+    def __init__(self, app: App, sock: socket.socket, limits: Limits) -> None:
+        self.app = app
+        self.limits = limits
+        self.closing = False
+        self.connections: set[Connection] = set()
+        self.now = time.monotonic()
+        self.date = b""
+        self._socket = sock
+        self._held = 0
+        self._server: asyncio.Server | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._sweep()
+        self._server = await loop.create_server(lambda: Connection(self), sock=self._socket, backlog=_BACKLOG)
+
+    def stop_accepting(self) -> None:
+        """No new connections; those that are open end with the response they are at."""
+        self.closing = True
+        if self._server is not None:
+            self._server.close()
+        for connection in tuple(self.connections):
+            connection.close_after()
+
+    async def drained(self) -> None:
+        """Return when no connection is open."""
+        await self._empty.wait()
+
+    async def stop(self) -> None:
+        """Drop whatever is still open."""
+        self.stop_accepting()
+        for connection in tuple(self.connections):
+            connection.abort()
+        await self._empty.wait()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def opened(self, connection: Connection) -> None:
+        self.connections.add(connection)
+        self._empty.clear()
+        if self.closing or len(self.connections) > self.limits.connections:
+            connection.abort()
+
+    def closed(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        if not self.connections:
+            self._empty.set()
+
+    def hold(self, size: int) -> bool:
+        """Account for body bytes in memory; False when all bodies together have no room for them."""
+        if self._held + size > self.limits.bodies_bytes:
+            return False
+        self._held += size
+        return True
+
+    def let_go(self, size: int) -> None:
+        self._held -= size
+
+    @property
+    def held(self) -> int:
+        """Bytes of request bodies in memory."""
+        return self._held
+
+    def _sweep(self) -> None:
+        self.now = now = time.monotonic()
+        self.date = b"date: %b\r\n" % formatdate(usegmt=True).encode()
+        for connection in tuple(self.connections):
+            if connection.receive_deadline <= now or connection.write_deadline <= now:
+                connection.expired(now)
+        self._timer = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)

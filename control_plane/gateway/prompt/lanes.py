@@ -1,0 +1,102 @@
+"""Threads for template and tokenizer work, so that the event loop never does it.
+
+Two lanes: what is short never queues behind what is long. Results of many jobs come back to the loop in one wake-up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import Empty, Full, Queue
+from typing import Generic, TypeVar
+
+from control_plane.contracts.errors import DropReason, Unavailable
+
+T = TypeVar("T")
+
+LONG_CHARACTERS = 32 * 1024
+"""Jobs over more text than this take the long lane."""
+
+_SHORT_WAITING = 2048
+_LONG_WAITING = 64
+
+
+class Job(Generic[T]):
+    """Work for a lane. ``run`` is called in its thread, then ``then`` on the loop with what came of it.
+
+    A cancelled job that has not begun is never run; ``then`` of a cancelled job is never called.
+    """
+
+    __slots__ = ("cancelled", "error", "result", "run", "then")
+
+    def __init__(self, run: Callable[[], T], then: Callable[[Job[T]], None]) -> None:
+        self.run = run
+        self.then = then
+        self.result: T | None = None
+        self.error: BaseException | None = None
+        self.cancelled = False
+
+
+class Lanes:
+    """``start`` in the running loop; ``stop`` lets the threads end."""
+
+    def __init__(self) -> None:
+        self._short: Queue[Job[object] | None] = Queue(_SHORT_WAITING)
+        self._long: Queue[Job[object] | None] = Queue(_LONG_WAITING)
+        self._finished: deque[Job[object]] = deque()
+        self._woken = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        for name, queue in (("prompt-short", self._short), ("prompt-long", self._long)):
+            thread = threading.Thread(target=self._work, args=(queue,), name=name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def submit(self, job: Job[T], characters: int) -> None:
+        """Run the job when its turn comes. Raises Unavailable when too many wait."""
+        queue = self._long if characters > LONG_CHARACTERS else self._short
+        try:
+            queue.put_nowait(job)  # type: ignore[arg-type]
+        except Full:
+            raise Unavailable("Too many prompts wait for the tokenizer.", reason=DropReason.OVERLOADED) from None
+
+    def stop(self) -> None:
+        for queue in (self._short, self._long):
+            while True:
+                try:
+                    queue.get_nowait()
+                except Empty:
+                    break
+            queue.put_nowait(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self, queue: Queue[Job[object] | None]) -> None:
+        assert self._loop is not None
+        while (job := queue.get()) is not None:
+            if job.cancelled:
+                continue
+            try:
+                job.result = job.run()
+            except BaseException as error:
+                job.error = error
+            self._finished.append(job)
+            if not self._woken:
+                self._woken = True
+                try:
+                    self._loop.call_soon_threadsafe(self._deliver)
+                except RuntimeError:
+                    return
+
+    def _deliver(self) -> None:
+        # Cleared before the queue is emptied: a job that is added from here on wakes the loop again.
+        self._woken = False
+        while self._finished:
+            job = self._finished.popleft()
+            if not job.cancelled:
+                job.then(job)

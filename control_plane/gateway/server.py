@@ -1,0 +1,131 @@
+"""The gateway as a running thing.
+
+::
+
+    gateway = Gateway(options, keys)                 # the port is taken here; SettingsError if it cannot be
+    router = EmbeddedRouter(..., stats=gateway.stats)
+    await gateway.serve(router, stop, grace_s=30)    # until ``stop`` is set
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import resource
+import sys
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import REGISTRY, CollectorRegistry
+
+from control_plane.contracts import metrics
+from control_plane.contracts.call import Router
+from control_plane.contracts.errors import DropReason, Unavailable
+from control_plane.contracts.fleet import GatewayStats
+from control_plane.gateway.app import GatewayApp
+from control_plane.gateway.auth import KeyGate, Keys
+from control_plane.gateway.calls import Call, Desk
+from control_plane.gateway.figures import Figures
+from control_plane.gateway.http.listener import Listener, bind
+from control_plane.gateway.options import GatewayOptions
+from control_plane.gateway.prompt.lanes import Lanes
+from control_plane.gateway.prompt.models import ModelPrompts
+
+log = logging.getLogger(__name__)
+
+SWITCH_S = 0.001
+"""How long a tokenizer thread may keep the interpreter from the event loop, in seconds."""
+
+_LAST_WORDS_S = 1.0
+
+
+class Gateway:
+    """One gateway process's HTTP side. ``url`` is known from the start, also where port 0 was asked for."""
+
+    def __init__(self, options: GatewayOptions, keys: Keys, *, registry: CollectorRegistry = REGISTRY) -> None:
+        self._options = options
+        self._keys = keys
+        self._registry = registry
+        self._figures = Figures()
+        self._active: dict[str, Call] = {}
+        self._router: Router | None = None
+        self._socket = bind(options.host, options.port)
+        self.started_unix = time.time()
+        host, port = self._socket.getsockname()[:2]
+        self.port: int = port
+        self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def stats(self) -> GatewayStats:
+        """The figures now, for the router's report to the fleet."""
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        responses = self._figures.by_status()
+        return GatewayStats(
+            ready=self._router is not None and self._router.ready(),
+            in_flight=len(self._active),
+            requests_total=sum(responses.values()),
+            responses=responses,
+            output_tokens_total=self._figures.output_tokens(),
+            rss_bytes=_rss_bytes(),
+            cpu_s=usage.ru_utime + usage.ru_stime,
+        )
+
+    async def serve(self, router: Router, stop: asyncio.Event, *, grace_s: float = 30.0) -> None:
+        """Answer requests until ``stop`` is set; then take no more, let those that run end for ``grace_s`` seconds,
+        and end the rest with an error that says so. Once for each gateway."""
+        self._router = router
+        figures, lanes = self._figures, Lanes()
+        prompts = ModelPrompts(router)
+        gate = KeyGate(self._keys)
+        desk = Desk(router, prompts, lanes, figures, self._options.wait_s, self._active)
+        app = GatewayApp(router, gate, desk, figures, self._registry, self.started_unix)
+        listener = Listener(app, self._socket, self._options.limits)
+        figures.gauges = {
+            metrics.GATEWAY_IN_FLIGHT: lambda: len(self._active),
+            metrics.GATEWAY_WAITING_FOR_TOKENIZER: lambda: prompts.waiting,
+            metrics.GATEWAY_CONNECTIONS: lambda: len(listener.connections),
+        }
+        self._registry.register(figures)
+        # What is alive by now stays alive: keep it out of the collector's way, whose long pauses would be everyone's.
+        gc.collect()
+        gc.freeze()
+        switch_s = sys.getswitchinterval()
+        sys.setswitchinterval(min(SWITCH_S, switch_s))
+        lanes.start()
+        warming = asyncio.create_task(prompts.keep_warm(), name="tokenizers")
+        await listener.start()
+        log.info("listening", extra={"url": self.url})
+        try:
+            await stop.wait()
+            app.closing = True
+            listener.stop_accepting()
+            if not await _within(grace_s, listener.drained()):
+                log.warning("ending what still runs", extra={"in_flight": len(self._active)})
+                desk.fail_all(Unavailable("The gateway is stopping.", reason=DropReason.DRAINING))
+                await _within(_LAST_WORDS_S, listener.drained())
+        finally:
+            warming.cancel()
+            await listener.stop()
+            prompts.stop()
+            gate.stop()
+            lanes.stop()
+            self._registry.unregister(figures)
+            sys.setswitchinterval(switch_s)
+
+
+async def _within(seconds: float, waiting: Coroutine[Any, Any, None]) -> bool:
+    try:
+        await asyncio.wait_for(waiting, seconds)
+    except TimeoutError:
+        return False
+    return True
+
+
+def _rss_bytes() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * resource.getpagesize()
