@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from textual.message import Message
 
@@ -11,7 +12,7 @@ from console.tui.collector import closing
 from console.tui.feed import Operator
 from console.tui.messages import DrainEnded, DrainMoved, Previewed, Told
 from console.tui.order import Order, Verb
-from control_plane.contracts.errors import InferDeckError
+from control_plane.contracts.errors import InferDeckError, Unavailable
 from control_plane.contracts.fleet import ActionResult
 
 Post = Callable[[Message], object]
@@ -24,7 +25,8 @@ async def carry_out(order: Order, operator: Operator, post: Post) -> None:
         return
     for target in order.targets:
         try:
-            result = await _act(order, target.id, operator, dry_run=False)
+            with _one_call():
+                result = await _act(order, target.id, operator, dry_run=False)
         except InferDeckError as error:
             post(Told(f"{order.verb.value} {target.id}: {error.message}", "error"))
         else:
@@ -36,15 +38,31 @@ async def preview(order: Order, operator: Operator, post: Post) -> None:
     said: list[str] = []
     try:
         for target in order.targets:
-            if order.verb is Verb.DRAIN:
-                async with closing(operator.drain(target.id, dry_run=True)) as stream:
-                    said += [progress.message async for progress in stream if progress.message]
-            else:
-                said.append((await _act(order, target.id, operator, dry_run=True)).message)
+            with _one_call():
+                said += await _plan(order, target.id, operator)
     except InferDeckError as error:
         post(Previewed(error.message, failed=True))
-        return
-    post(Previewed("; ".join(dict.fromkeys(message for message in said if message)) or "agrees"))
+    else:
+        post(Previewed("; ".join(dict.fromkeys(message for message in said if message)) or "agrees"))
+
+
+@contextmanager
+def _one_call() -> Iterator[None]:
+    """A call whose connection was closed under it is reported by gRPC as if this task had been cancelled."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise Unavailable("the connection ended before the platform answered") from None
+
+
+async def _plan(order: Order, target: str, operator: Operator) -> list[str]:
+    if order.verb is Verb.DRAIN:
+        async with closing(operator.drain(target, dry_run=True)) as stream:
+            return [progress.message async for progress in stream]
+    return [(await _act(order, target, operator, dry_run=True)).message]
 
 
 async def _act(order: Order, target: str, operator: Operator, *, dry_run: bool) -> ActionResult:
@@ -61,13 +79,14 @@ async def _act(order: Order, target: str, operator: Operator, *, dry_run: bool) 
             raise AssertionError("a drain is a stream")
 
 
-async def _drain(worker_target: str, operator: Operator, post: Post) -> None:
+async def _drain(worker_id: str, operator: Operator, post: Post) -> None:
     done = False
     try:
-        async with closing(operator.drain(worker_id)) as stream:
-            async for progress in stream:
-                post(DrainMoved(progress))
-                done = progress.done or progress.timed_out
+        with _one_call():
+            async with closing(operator.drain(worker_id)) as stream:
+                async for progress in stream:
+                    post(DrainMoved(progress))
+                    done = progress.done or progress.timed_out
     except InferDeckError as error:
         post(DrainEnded(worker_id, error.message))
     else:
