@@ -332,12 +332,15 @@ class Dispatcher:
             self._retry(request, target, refusals.worker_lost(request.output_tokens, request.retries + 1), now)
 
     def _retry(self, request: Request, failed: Target, error: InferDeckError, now: float) -> None:
-        """Not after the first token, not more often than allowed, not on the instance that failed it."""
-        if request.delivered or request.retries >= self._retries:
+        """Not after the first token, not more often than allowed, not on an instance that failed it before; and it
+        waits only where another one may come."""
+        request.tried.add(failed.instance_id)
+        others = self._targets.serving(request.model)
+        hopeless = bool(others) and all(t.instance_id in request.tried and t.candidate.connected for t in others)
+        if request.delivered or request.retries >= self._retries or hopeless:
             self._end(request, error, now)
             return
         request.retries += 1
-        request.tried.add(failed.instance_id)
         request.deadline = 0.0
         request.returned(now)
         self._place_or_wait(request, now)

@@ -445,6 +445,16 @@ class TestLoss:
         assert "secret" not in sink.error.message
         stage.check()
 
+    def test_an_error_of_every_engine_there_is_is_told_at_once(self) -> None:
+        stage = Stage(retries=5)
+        stage.start("a", "b")
+        _, sink = stage.submit("r")
+        for _ in range(2):
+            assert not sink.over
+            stage.link(stage.where("r")).fail("r", "internal_error")
+        assert isinstance(sink.error, InternalError)
+        assert "2 workers" in sink.error.message
+
     def test_three_errors_in_a_row_open_the_circuit_and_one_good_call_closes_it(self) -> None:
         stage = Stage(retries=0)
         stage.start("a")

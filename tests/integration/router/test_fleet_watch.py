@@ -1,0 +1,95 @@
+"""The stream to the control plane: joined, lost, refused, joined again somewhere else."""
+
+from __future__ import annotations
+
+import pytest
+
+from control_plane.contracts.errors import SettingsError, Unavailable
+from control_plane.contracts.fleet import GatewayIdentity, GatewayStats, RequestPhase
+from control_plane.router.embedded import EmbeddedRouter
+from control_plane.settings.model import RouterSettings
+from tests.integration.router.rig import MODEL, rig, until
+from tests.scripted_worker import scripted_server
+
+
+async def test_with_the_control_plane_gone_everything_is_served_on_and_told_later() -> None:
+    async with scripted_server(delay_s=0.01) as worker, rig([worker]) as made:
+        _, running = made.submit({"tokens": 60}, request_id="running")
+        await running.begun()
+        await made.fleet.stop()
+        _, during = made.submit({"tokens": 3}, request_id="during")
+        await during.end()
+        await running.end()
+        assert during.error is None
+        assert running.error is None
+        assert made.router.ready()
+        assert MODEL in {view.name for view in made.router.models()}
+        await made.fleet.start()
+        await until(lambda: {"running", "during"} <= set(made.fleet.ended), "the reports of what ended meanwhile")
+        assert made.fleet.ended["running"].phase is RequestPhase.FINISHED
+        itl = sum(sum(h.buckets.values()) for r in made.fleet.reports for h in r.itl.values())
+        assert itl == len(running.deltas) - 1 + len(during.deltas) - 1
+
+
+async def test_a_new_control_plane_that_knows_nobody_yet_cuts_no_stream() -> None:
+    async with scripted_server(delay_s=0.01) as worker, rig([worker]) as made:
+        _, running = made.submit({"tokens": 100})
+        await running.begun()
+        known = dict(made.fleet.workers)
+        await made.fleet.stop()
+        made.fleet.workers = {}
+        await made.fleet.start()
+        await until(lambda: not made.router.ready(), "the empty set")
+        _, waiting = made.submit({"tokens": 2})
+        assert made.router.dispatcher.queued == 1
+        made.fleet.workers = known
+        made.fleet.publish()
+        await waiting.end()
+        await running.end()
+        assert waiting.error is None
+        assert running.error is None
+        assert running.tokens == 100
+
+
+async def test_a_router_starts_before_its_control_plane() -> None:
+    async with scripted_server() as worker, rig() as made:
+        await made.fleet.add(worker)
+        await made.ready()
+        _, sink = made.submit({"tokens": 1})
+        await sink.end()
+        assert sink.error is None
+
+
+async def test_without_the_right_key_nothing_is_known() -> None:
+    async with scripted_server() as worker, rig(key="wrong") as made:
+        await made.fleet.add(worker)
+        with pytest.raises(Unavailable):
+            made.submit({"tokens": 1})
+        assert not made.router.ready()
+        assert made.fleet.reports == []
+
+
+async def test_closing_tells_the_fleet_and_every_caller() -> None:
+    async with scripted_server(delay_s=0.01) as worker, rig([worker]) as made:
+        _, sink = made.submit({"tokens": 500}, request_id="cut")
+        await sink.begun()
+        await made.router.close()
+        assert isinstance(sink.error, Unavailable)
+        await until(lambda: "cut" in made.fleet.ended)
+        assert made.fleet.last.active == ()
+        await made.router.close()
+        await until(lambda: worker.engine.load().running == 0)
+
+
+def test_a_profile_that_does_not_exist_is_a_wrong_setting() -> None:
+    with pytest.raises(SettingsError) as caught:
+        EmbeddedRouter(
+            router_id="g1",
+            identity=lambda: GatewayIdentity("g1", 1, "", 0.0),
+            fleet_address=lambda: None,
+            operator_key=lambda: "",
+            stats=GatewayStats,
+            settings=RouterSettings(profile="fastest"),
+        )
+    assert caught.value.param == "router.profile"
+    assert "least_load" in caught.value.message
