@@ -381,6 +381,7 @@ class ScriptedEngine:
             line = {
                 "event": event,
                 "request_id": call.generate.request_id,
+                "mark": call.script.mark,
                 "mono": time.monotonic(),
                 "output_tokens": call.output_tokens,
             }

@@ -14,6 +14,7 @@ text. Keys, all optional::
     engine_dies_after  the same, but the engine dies and the worker lives to tell
     finish             "stop" (default), "length" or "error": how it ends when the script is through
     refuse             a drop reason: the engine refuses the request with it
+    mark               a word that the engine's trace gives back with every event of the request
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class Script:
     engine_dies_after: int | None = None
     finish: str = "stop"
     refuse: str = ""
+    mark: str = ""
 
     @property
     def deadly(self) -> bool:
@@ -59,6 +61,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "engine_dies_after": (int,),
     "finish": (str,),
     "refuse": (str,),
+    "mark": (str,),
 }
 _NAMES = {field.name for field in fields(Script)}
 PLAIN = Script()

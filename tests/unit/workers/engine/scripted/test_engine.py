@@ -209,7 +209,7 @@ async def test_a_trace_tells_when_things_happened(tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
     async with bench(tmp_path, trace_path=str(trace)) as b:
         await b.submit("a").end()
-        b.submit(script(tokens=9, delay_s=30))
+        b.submit(script(tokens=9, delay_s=30, mark="mine"))
         b.engine.abort(1)
     lines = [json.loads(line) for line in trace.read_text().splitlines()]
     assert [(line["event"], line["request_id"]) for line in lines] == [
@@ -219,6 +219,7 @@ async def test_a_trace_tells_when_things_happened(tmp_path: Path) -> None:
         ("submit", "request-1"),
         ("abort", "request-1"),
     ]
+    assert [line["mark"] for line in lines] == ["", "", "", "mine", "mine"]
     assert [line["mono"] for line in lines] == sorted(line["mono"] for line in lines)
 
 

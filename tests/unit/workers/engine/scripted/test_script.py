@@ -32,6 +32,7 @@ def test_every_key_is_read() -> None:
         "engine_dies_after": 4,
         "finish": "length",
         "refuse": "overloaded",
+        "mark": "m",
     }
     assert find_script(json.dumps({"script": values})) == Script(**values)
 

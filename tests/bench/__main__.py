@@ -1,0 +1,93 @@
+"""``python -m tests.bench``: what the gateway costs, and how fast a cancel arrives.
+
+Real processes throughout, with the scripted engine in the workers: it does nothing but tokens at a pace, so what is
+left is ours. CPU time is read from /proc; figures are medians over repetitions, which are interleaved.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import uvloop
+
+from tests.bench.cancel import cancel
+from tests.bench.direct import ttft_direct
+from tests.bench.report import Report
+from tests.bench.rows import (
+    Figures,
+    plain_calls,
+    stream_own_clocks,
+    stream_paced,
+    stream_saturated,
+    ttft_idle,
+    warm_up,
+)
+from tests.bench.stack import Stack, running_stack
+
+STEP_S = 0.02
+
+
+async def ttft(stack: Stack) -> Figures:
+    """What the gateway adds to a worker's own time to first token."""
+    through, direct = await ttft_idle(stack), await ttft_direct(stack)
+    return {
+        "added_p50_ms": through["ttft_p50_ms"] - direct["ttft_p50_ms"],
+        "through_p50_ms": through["ttft_p50_ms"],
+        "through_p99_ms": through["ttft_p99_ms"],
+        "direct_p50_ms": direct["ttft_p50_ms"],
+    }
+
+
+ROWS: dict[str, Callable[[Stack], Awaitable[Figures]]] = {
+    "stream_paced": stream_paced,
+    "stream_own_clocks": stream_own_clocks,
+    "stream_saturated": stream_saturated,
+    "plain_calls": plain_calls,
+    "ttft": ttft,
+    "cancel_decode": lambda stack: cancel(stack, "decode"),
+    "cancel_prefill": lambda stack: cancel(stack, "prefill"),
+    "cancel_plain": lambda stack: cancel(stack, "plain"),
+}
+
+
+async def measure(names: list[str], repetitions: int, workers: int, python: str) -> Report:
+    report = Report()
+    async with running_stack(workers, python, delay_s=STEP_S, max_num_seqs=64) as stack:
+        await warm_up(stack)
+        for repetition in range(repetitions):
+            for name in names:
+                figures = await ROWS[name](stack)
+                report.add(name, figures)
+                first = next(iter(figures.items()))
+                print(f"{repetition + 1}/{repetitions} {name}: {first[0]} {first[1]:.2f}", file=sys.stderr)
+    return report
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__.partition("\n")[0])
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"which rows to run: {', '.join(ROWS)} (default: all)")
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--json", type=Path, help="write every figure of every repetition to this file")
+    parser.add_argument("--gate", action="store_true", help="exit 1 if a median misses its target")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.rows) - set(ROWS):
+        parser.error(f"no row {sorted(unknown)[0]}; there are {', '.join(ROWS)}")
+    names = [name for name in ROWS if not arguments.rows or name in arguments.rows]
+    report = uvloop.run(measure(names, arguments.repetitions, arguments.workers, sys.executable))
+    print(report.table())
+    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs", file=sys.stderr)
+    if arguments.json:
+        report.save(arguments.json)
+    missed = report.missed()
+    for line in missed:
+        print(f"missed: {line}", file=sys.stderr)
+    return 1 if arguments.gate and missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
