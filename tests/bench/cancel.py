@@ -44,9 +44,9 @@ async def _go_away(stack: Stack, index: int, stream: bool, script: dict[str, Any
     answer = connection.send(chat_request(stack, text, stream=stream, max_tokens=1500))
     answer.add_done_callback(lambda done: done.cancelled() or done.exception())
     await asyncio.sleep(SETTLE_S)
-    async with asyncio.timeout(TIMEOUT_S):
-        while stream and "prefill_s" not in script and len(connection.arrivals) < TOKENS_BEFORE_LEAVING:
-            await asyncio.sleep(0.01)
+    if stream and "prefill_s" not in script:
+        async with asyncio.timeout(TIMEOUT_S):
+            await connection.events(TOKENS_BEFORE_LEAVING)
     if answer.done():
         raise RuntimeError(f"the answer ended before its client left: {answer}")
     return connection.abort()

@@ -28,6 +28,7 @@ class Connection(asyncio.Protocol):
         self._parser: Any = None
         self._answer: asyncio.Future[int] | None = None
         self._tail = b""
+        self._wanted: tuple[int, asyncio.Future[None]] | None = None
         self.sent = self.first = self.last = 0.0
         self.arrivals: list[float] = []
         self.body = bytearray()
@@ -53,6 +54,12 @@ class Connection(asyncio.Protocol):
         self._transport.write(raw)
         return self._answer
 
+    async def events(self, count: int) -> None:
+        """Return when that many events with content have come."""
+        if len(self.arrivals) < count:
+            self._wanted = (count, asyncio.get_running_loop().create_future())
+            await self._wanted[1]
+
     def abort(self) -> float:
         """Cut the connection as a client that crashes does; ``time.monotonic()`` of just before."""
         assert self._transport is not None
@@ -70,6 +77,9 @@ class Connection(asyncio.Protocol):
             now = time.monotonic()
             self.first = self.first or now
             self.arrivals.extend([now] * events)
+            if self._wanted is not None and len(self.arrivals) >= self._wanted[0]:
+                self._wanted[1].set_result(None)
+                self._wanted = None
         self._tail = (self._tail + body)[-32:]
         if self.keep_body:
             self.body += body
