@@ -50,7 +50,8 @@ class PoolSettings:
     """Workers that serve one model, all alike.
 
     ``kv_memory`` is bytes, 0 leaves the size to the engine; ``max_context`` is tokens, 0 means what the model allows.
-    ``gpus`` are device indexes, ``tensor_parallel`` of them to each worker; empty means the CPU.
+    ``gpus`` are device indexes, ``tensor_parallel`` of them to each worker; empty means the CPU. ``dtype`` "auto" is the
+    model's own, or float32 on a processor that would only emulate it.
     """
 
     name: str = "smollm2"
@@ -58,7 +59,7 @@ class PoolSettings:
     source: str = BUILTIN_SOURCE
     engine: str = "vllm"
     replicas: int = 2
-    dtype: str = "bfloat16"
+    dtype: str = "auto"
     max_context: int = 2048
     kv_memory: int = 512 * 1024 * 1024
     tensor_parallel: int = 1

@@ -36,7 +36,7 @@ def test_without_a_file_everything_has_its_default(home: Home) -> None:
     assert (settings.router.profile, settings.router.retries, settings.router.queue_timeout_s) == ("least_load", 2, 30)
     (pool,) = settings.pools
     assert (pool.name, pool.model, pool.source) == ("smollm2", "smollm2-135m", "builtin:smollm2-135m")
-    assert (pool.engine, pool.replicas, pool.dtype) == ("vllm", 2, "bfloat16")
+    assert (pool.engine, pool.replicas, pool.dtype) == ("vllm", 2, "auto")
     assert (pool.max_context, pool.kv_memory, pool.threads) == (2048, 512 << 20, 1)
     assert pool.engine_args == {"max_num_seqs": 16, "max_num_batched_tokens": 512}
 

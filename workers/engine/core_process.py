@@ -1,0 +1,133 @@
+"""The processes of an engine: whether they live, and why they ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self
+
+import psutil
+
+from workers.engine.vllm_env import REASON_FILE
+
+_KILL_WAIT_S = 5.0
+_MOST_WORDS = 65_536
+
+
+class LastWords:
+    """A place in memory, named in the environment, where processes started from here say why they end."""
+
+    def __init__(self) -> None:
+        self._file = os.memfd_create("last-words")
+        self._kept = False
+
+    def __enter__(self) -> Self:
+        # By this name also processes that do not inherit the descriptor can open it.
+        os.environ[REASON_FILE] = f"/proc/{os.getpid()}/fd/{self._file}"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.environ.pop(REASON_FILE, None)
+        if not self._kept:
+            self.close()
+
+    def keep(self) -> Self:
+        """Leave it open after the block; the caller closes it."""
+        self._kept = True
+        return self
+
+    def read(self) -> str:
+        """What the first process to fail said: the others failed because of it."""
+        words = os.pread(self._file, _MOST_WORDS, 0).decode(errors="replace").strip()
+        return words.partition("\n")[0]
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+class CoreProcesses:
+    """Watches the engine's core processes from the event loop; ``ended`` is told why, once, when the first one ends.
+
+    ``processes`` are ``multiprocessing`` processes, started by this process.
+    """
+
+    def __init__(
+        self,
+        processes: Iterable[Any],
+        last_words: LastWords,
+        loop: asyncio.AbstractEventLoop,
+        ended: Callable[[str], None],
+    ) -> None:
+        self._processes = list(processes)
+        self._last_words = last_words
+        self._loop = loop
+        self._ended = ended
+        self._watched: dict[int, Any] = {}
+        for process in self._processes:
+            # Readable when the process has ended, whoever reaps it.
+            handle = os.pidfd_open(process.pid)
+            self._watched[handle] = process
+            loop.add_reader(handle, self._on_end, handle)
+
+    def pids(self) -> tuple[int, ...]:
+        """The cores and what they have started, as long as they live."""
+        pids: list[int] = []
+        for process in self._processes:
+            with contextlib.suppress(psutil.Error):
+                core = psutil.Process(process.pid)
+                if core.status() != psutil.STATUS_ZOMBIE:
+                    pids += [core.pid, *(child.pid for child in core.children(recursive=True))]
+        return tuple(pids)
+
+    def close(self) -> None:
+        if not self._watched and not self._processes:
+            return
+        for handle in list(self._watched):
+            self._unwatch(handle)
+        self._processes = []
+        self._last_words.close()
+
+    def _on_end(self, handle: int) -> None:
+        process = self._watched[handle]
+        how = _how_it_ended(handle, process)
+        self._unwatch(handle)
+        words = self._last_words.read()
+        self._ended(f"engine core {process.pid} {how}" + (f": {words}" if words else ""))
+
+    def _unwatch(self, handle: int) -> None:
+        del self._watched[handle]
+        self._loop.remove_reader(handle)
+        os.close(handle)
+
+
+def kill_children() -> None:
+    """Kill everything that this process has started."""
+    kill_all(psutil.Process().children(recursive=True))
+
+
+def kill_all(processes: Sequence[psutil.Process]) -> None:
+    """Kill those that still live, and wait until they are gone."""
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(list(processes), timeout=_KILL_WAIT_S)
+
+
+def _how_it_ended(handle: int, process: Any) -> str:
+    try:
+        status = os.waitid(os.P_PIDFD, handle, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+    except ChildProcessError:
+        status = None
+    if status is not None:
+        code = status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
+    elif process.exitcode is not None:
+        code = process.exitcode
+    else:
+        return "ended"
+    if code >= 0:
+        return f"exited with {code}"
+    name = signal.Signals(-code).name
+    return f"was killed by {name}" + (", perhaps for want of memory" if -code == signal.SIGKILL else "")

@@ -1,0 +1,47 @@
+"""What vLLM says when something goes wrong, in InferDeck's terms."""
+
+from __future__ import annotations
+
+import re
+
+from control_plane.contracts.errors import DropReason, InferDeckError, InvalidRequest, Unavailable
+
+_TOO_LONG = "maximum model length"
+_OVERLOADED = 503
+_CONFIG_FIELD = re.compile(
+    r"validation errors? for (\w+)\n+(?:(\w+)\n)?\s*(?:Value error, |Assertion failed, )?([^\[\n]+)"
+)
+
+
+def refusal(error: Exception) -> InferDeckError | None:
+    """What the caller is told of a call that vLLM did not take; None if the fault is not in the call."""
+    if getattr(error, "http_status", None) == _OVERLOADED:
+        return Unavailable(str(error), reason=DropReason.OVERLOADED)
+    # VLLMValidationError puts the offending value into its str(), which may be a whole prompt.
+    parameter = getattr(error, "parameter", None)
+    if not isinstance(error, (ValueError, TypeError, OverflowError)) and not hasattr(error, "parameter"):
+        return None
+    message = str(error.args[0]) if error.args else type(error).__name__
+    if _TOO_LONG in message:
+        return InvalidRequest(message, reason=DropReason.CONTEXT_LENGTH_EXCEEDED, param="prompt")
+    return InvalidRequest(message, param=parameter)
+
+
+def start_failure(reason: str) -> str:
+    """What vLLM said when it could not start, and a way out where one is known, in the words of the pool's settings."""
+    text = f"vLLM could not start: {reason}"
+    lowered = reason.lower()
+    if "serve at least one request" in lowered or "no available memory for the cache blocks" in lowered:
+        return f"{text} In InferDeck: raise the pool's kv_memory, or lower its max_context."
+    if "available memory" in lowered or "out of memory" in lowered:
+        return f"{text} In InferDeck: lower the pool's kv_memory, or run fewer replicas."
+    return text
+
+
+def argument_problem(error: Exception) -> str:
+    """The one sentence of a failed configuration that says what is wrong."""
+    text = str(error)
+    if found := _CONFIG_FIELD.search(text):
+        field = f"{found[2]}: " if found[2] else ""
+        return f"{field}{found[3].strip()}"
+    return text.partition("\n")[0]
