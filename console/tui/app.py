@@ -72,6 +72,7 @@ class ConsoleApp(App[int]):
         self._log_reader: Worker[None] | None = None
         self.register_theme(THEME)
         self.theme = self.look.theme
+        self.set_class(self.look.plain, "-plain")
 
     def on_mount(self) -> None:
         self.go(HOME)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing, contextmanager, suppress
 from typing import TypeVar, cast
 
 from textual.message import Message
 
 from console.tui.feed import Feed
 from console.tui.messages import Heard, Learnt, LinkLost, LogRead
-from control_plane.contracts.errors import InferDeckError
+from control_plane.contracts.errors import InferDeckError, Unavailable
 from control_plane.contracts.fleet import Event
 
 T = TypeVar("T")
@@ -26,6 +26,18 @@ _EVENTS_S = 3.0
 def closing(stream: AsyncIterator[T]) -> aclosing[AsyncGenerator[T, None]]:
     """Feeds promise iterators; theirs are generators, which have to be closed where they are read."""
     return aclosing(cast("AsyncGenerator[T, None]", stream))
+
+
+@contextmanager
+def one_call() -> Iterator[None]:
+    """A call whose connection was closed under it is reported by gRPC as if this task had been cancelled."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise Unavailable("the connection ended before the platform answered") from None
 
 
 async def collect(feed: Feed, post: Post, *, silence_s: float = SILENCE_S, retry_s: float = FIRST_RETRY_S) -> None:
@@ -55,10 +67,17 @@ async def collect(feed: Feed, post: Post, *, silence_s: float = SILENCE_S, retry
         delay = min(delay * 2, max(retry_s, LAST_RETRY_S))
 
 
+async def _read(feed: Feed, target: str, post: Post) -> None:
+    async with closing(feed.logs(target, TAIL_LINES)) as stream:
+        post(LogRead(target, anew=True))
+        async for piece in stream:
+            post(LogRead(target, piece))
+
+
 async def _known_events(feed: Feed) -> tuple[Event, ...]:
     """What happened before; a platform that cannot tell is no reason to stop listening."""
     events: list[Event] = []
-    with suppress(InferDeckError, TimeoutError):
+    with suppress(InferDeckError, TimeoutError), one_call():
         async with asyncio.timeout(_EVENTS_S), closing(feed.events()) as stream:
             events.extend([event async for event in stream])
     return tuple(events)
@@ -69,10 +88,8 @@ async def follow(feed: Feed, target: str, post: Post, *, retry_s: float = 2.0) -
     while True:
         error = "the log ended"
         try:
-            async with closing(feed.logs(target, TAIL_LINES)) as stream:
-                post(LogRead(target, anew=True))
-                async for piece in stream:
-                    post(LogRead(target, piece))
+            with one_call():
+                await _read(feed, target, post)
         except InferDeckError as failure:
             error = failure.message
         post(LogRead(target, error=error))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from textual.message import Message
 
-from console.tui.collector import closing
+from console.tui.collector import closing, one_call
 from console.tui.feed import Operator
 from console.tui.messages import DrainEnded, DrainMoved, Previewed, Told
 from console.tui.order import Order, Verb
-from control_plane.contracts.errors import InferDeckError, Unavailable
+from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.fleet import ActionResult
 
 Post = Callable[[Message], object]
@@ -25,7 +24,7 @@ async def carry_out(order: Order, operator: Operator, post: Post) -> None:
         return
     for target in order.targets:
         try:
-            with _one_call():
+            with one_call():
                 result = await _act(order, target.id, operator, dry_run=False)
         except InferDeckError as error:
             post(Told(f"{order.verb.value} {target.id}: {error.message}", "error"))
@@ -38,24 +37,12 @@ async def preview(order: Order, operator: Operator, post: Post) -> None:
     said: list[str] = []
     try:
         for target in order.targets:
-            with _one_call():
+            with one_call():
                 said += await _plan(order, target.id, operator)
     except InferDeckError as error:
         post(Previewed(error.message, failed=True))
     else:
         post(Previewed("; ".join(dict.fromkeys(message for message in said if message)) or "agrees"))
-
-
-@contextmanager
-def _one_call() -> Iterator[None]:
-    """A call whose connection was closed under it is reported by gRPC as if this task had been cancelled."""
-    try:
-        yield
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        raise Unavailable("the connection ended before the platform answered") from None
 
 
 async def _plan(order: Order, target: str, operator: Operator) -> list[str]:
@@ -82,7 +69,7 @@ async def _act(order: Order, target: str, operator: Operator, *, dry_run: bool) 
 async def _drain(worker_id: str, operator: Operator, post: Post) -> None:
     done = False
     try:
-        with _one_call():
+        with one_call():
             async with closing(operator.drain(worker_id)) as stream:
                 async for progress in stream:
                     post(DrainMoved(progress))

@@ -35,7 +35,7 @@ def chart(samples: Sequence[Sample], span_s: float, width: int, height: int, loo
     last = max(1, len(samples) - 1)
     top = _ceiling(max((sample.tokens_per_s or 0.0 for sample in samples), default=0.0))
     halves = (0.0, 0.5, 1.0) if height > 6 else (0.0, 1.0)
-    inks = _Inks(look)
+    inks = _Inks(look.palette.faint)
     plotext.terminal.limit(False, False)
     figure: Any = plotext.figure
     figure.clear.data()
@@ -49,11 +49,11 @@ def chart(samples: Sequence[Sample], span_s: float, width: int, height: int, loo
     _scale(figure.ruler(1, 1), top, [(top * part, f"{count(top * part):<4}") for part in halves])
     tokens = [(x, s.tokens_per_s) for x, s in enumerate(samples) if s.tokens_per_s is not None and x % 2 == 0]
     if tokens:
-        marker = inks.marker(look.palette.series)
+        marker = inks.marker(look.palette.series, look.glyphs.sparse_marker)
         figure.draw(figure.signal([x for x, _ in tokens], [y for _, y in tokens], marker=marker, yside="right"))
     uses = [(x, s.kv_use) for x, s in enumerate(samples) if s.kv_use is not None]
     if uses:
-        markers = [inks.marker(kv_band(use, look)[1]) for _, use in uses]
+        markers = [inks.marker(kv_band(use, look)[1], look.glyphs.marker) for _, use in uses]
         signal = figure.signal([x for x, _ in uses], [use * 100 for _, use in uses], marker=markers, yside="left")
         for position in range(1, len(uses)):
             signal.line(position, uses[position][0] - uses[position - 1][0] == 1)
@@ -64,30 +64,25 @@ def chart(samples: Sequence[Sample], span_s: float, width: int, height: int, loo
 class _Inks:
     """Palette numbers that carry the console's own styles through plotext's output."""
 
-    def __init__(self, look: Look) -> None:
-        self._look = look
-        self._markers: dict[int, Any] = {}
-        self._numbers: list[Style] = []
+    def __init__(self, plain: Style) -> None:
+        self._plain = plain
+        self._markers: dict[Style, Any] = {}
 
-    def marker(self, style: Style) -> Any:
-        if style not in self._numbers:
-            self._numbers.append(style)
-        number = self._numbers.index(style) + 1
-        if number not in self._markers:
-            pixel = plotext.pixel(foreground=number)
-            self._markers[number] = plotext.marker(self._look.glyphs.marker, pixel)
-        return self._markers[number]
+    def marker(self, style: Style, glyph: str) -> Any:
+        if style not in self._markers:
+            pixel = plotext.pixel(foreground=len(self._markers) + 1)
+            self._markers[style] = plotext.marker(glyph, pixel)
+        return self._markers[style]
 
     def spans(self, ansi: str) -> list[list[Span]]:
-        plain = self._look.palette.faint
-        styles = {f"38;5;{number}": style for number, style in enumerate(self._numbers, start=1)}
+        styles = {f"38;5;{number}": style for number, style in enumerate(self._markers, start=1)}
         lines: list[list[Span]] = []
         for line in ansi.splitlines():
             spans: list[Span] = []
-            style = plain
+            style = self._plain
             for index, piece in enumerate(_SGR.split(line)):
                 if index % 2:
-                    style = styles.get(piece, plain)
+                    style = styles.get(piece, self._plain)
                 elif piece:
                     spans.append((piece, style))
             lines.append(spans)

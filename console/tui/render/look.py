@@ -66,6 +66,7 @@ class Glyphs:
     down_left: str
     tee_down: str
     marker: str
+    sparse_marker: str
 
 
 UNICODE = Glyphs(
@@ -100,6 +101,7 @@ UNICODE = Glyphs(
     down_left="╯",
     tee_down="┬",
     marker="braille",
+    sparse_marker="braille",
 )
 
 # What the fonts of consoles without a graphics driver hold: code page 437.
@@ -135,6 +137,7 @@ PLAIN = Glyphs(
     down_left="┘",
     tee_down="┬",
     marker="*",
+    sparse_marker=".",
 )
 
 RICH_COLOURS = Palette(
@@ -180,9 +183,15 @@ SIXTEEN_COLOURS = Palette(
 
 @dataclass(frozen=True, slots=True)
 class Look:
+    """``theme`` is what Textual's own widgets wear; ``plain`` is for terminals with few glyphs."""
+
     palette: Palette
     glyphs: Glyphs
     theme: str
+
+    @property
+    def plain(self) -> bool:
+        return self.glyphs is PLAIN
 
 
 RICH_LOOK = Look(RICH_COLOURS, UNICODE, "inferdeck")

@@ -53,7 +53,7 @@ def apart(left: Spans, right: Spans, width: int) -> list[Span]:
 def strip(spans: Spans, width: int, base: Style) -> Strip:
     """A line of exactly ``width`` cells; ``base`` lies under every span."""
     segments = [Segment(text, base + style) for text, style in fit(spans, width) if text]
-    return Strip(segments, width)
+    return Strip(segments, width).simplify()
 
 
 def wrapped(text: str, width: int) -> list[str]:

@@ -52,7 +52,7 @@ class WorkerScreen(DeckScreen):
     def body(self) -> Iterator[Widget]:
         yield Lines(name="info")
         yield WorkerPlot(name="plot")
-        yield request_table()
+        yield request_table(of_one_worker=True)
         yield Lines(name="log-title")
         yield LogView()
 
@@ -175,7 +175,7 @@ def describe(worker: WorkerView, view: View, width: int, look: Look) -> list[Spa
     facts: list[Field] = [
         ("model", f"{model.name} {model.dtype}".strip() if model else ""),
         ("engine", f"{info.engine} {info.engine_version} {info.device}".strip() if info else ""),
-        ("batch", f"{load.running} run, {load.waiting} wait, {worker.in_flight} in flight" if load else ""),
+        ("batch", f"{load.running} run {load.waiting} wait {worker.in_flight} in flight" if load else ""),
         ("speed", f"{rate(load.tokens_per_s)} tok/s out, {rate(load.prompt_tokens_per_s)} in" if load else ""),
         ("TTFT", f"p50 {duration(ttft.ttft_p50)}  p99 {duration(ttft.ttft_p99)}" if ttft else ""),
         ("ITL", f"p50 {duration(itl.itl_p50)}  p99 {duration(itl.itl_p99)}" if itl else ""),
@@ -200,5 +200,4 @@ def _memory(load: Load | None) -> str:
 def _up(worker: WorkerView, view: View) -> str:
     started = worker.info.started_unix if worker.info else 0.0
     restarts = "1 restart" if worker.restarts == 1 else f"{worker.restarts} restarts"
-    loaded = f", load {duration(worker.info.load_s)}" if worker.info and worker.info.load_s else ""
-    return f"{age(view.now_unix - started if started else None)}, {restarts}{loaded}"
+    return f"{age(view.now_unix - started if started else None)}, {restarts}"

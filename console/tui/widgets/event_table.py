@@ -11,8 +11,8 @@ from console.tui.widgets.table import Column, Context, Table
 from control_plane.contracts.fleet import Event
 
 
-def event_table(name: str = "events") -> Table[Event]:
-    return Table(COLUMNS, event_id, _haystack, empty="no event yet", can_mark=False, name=name)
+def event_table() -> Table[Event]:
+    return Table(COLUMNS, event_id, _haystack, empty="no event yet", can_mark=False, name="events")
 
 
 def event_id(event: Event) -> str:

@@ -22,7 +22,7 @@ _PAN = 16
 
 
 class LogView(ScrollView, can_focus=True):
-    DEFAULT_CSS = "LogView { height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }"
+    DEFAULT_CSS = "LogView { height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "by(1)", show=False),
         Binding("up,k", "by(-1)", show=False),
@@ -44,6 +44,11 @@ class LogView(ScrollView, can_focus=True):
         self._pan = 0
         self._error = ""
         self.following = True
+
+    @property
+    def columns(self) -> int:
+        """Cells of a line: without the scroll bar, whose place is always kept."""
+        return self.scrollable_content_region.width
 
     @property
     def lines(self) -> int:
@@ -78,7 +83,7 @@ class LogView(ScrollView, can_focus=True):
         self._seen = None
         rows = len(self._visible())
         at_end = self.following
-        self.virtual_size = Size(self.size.width, rows)
+        self.virtual_size = Size(self.columns, rows)
         if at_end:
             self.scroll_to(y=max(0, rows - self.size.height), animate=False, force=True)
         elif dropped and not self._needle:
@@ -102,10 +107,10 @@ class LogView(ScrollView, can_focus=True):
         if index < len(lines):
             text = literal(lines[index])
             style = look.palette.watch if self._error and index == len(lines) - 1 else look.palette.text
-            spans = fit([(text[self._pan :], style)], self.size.width, look.glyphs.ellipsis)
+            spans = fit([(text[self._pan :], style)], self.columns, look.glyphs.ellipsis)
         elif y == 0 and not lines:
             spans = [("no line contains that" if self._needle else "nothing in this log yet", look.palette.dim)]
-        return strip(spans, self.size.width, self.rich_style)
+        return strip(spans, self.columns, self.rich_style)
 
     def on_resize(self) -> None:
         self._changed()

@@ -10,8 +10,9 @@ from console.tui.widgets.table import Column, Context, Table
 from control_plane.contracts.fleet import RequestView
 
 
-def request_table(name: str = "requests") -> Table[RequestView]:
-    return Table(COLUMNS, lambda request: request.id, _haystack, empty="no request yet", name=name)
+def request_table(*, of_one_worker: bool = False) -> Table[RequestView]:
+    columns = [column for column in COLUMNS if not (of_one_worker and column.title == "worker")]
+    return Table(columns, lambda request: request.id, _haystack, empty="no request yet", name="requests")
 
 
 def ordered(requests: tuple[RequestView, ...]) -> list[RequestView]:
@@ -68,7 +69,7 @@ def _lasted(request: RequestView, at: Context) -> Spans:
 
 COLUMNS: tuple[Column[RequestView], ...] = (
     Column("state", 11, _state, grow=1),
-    Column("request", 14, _name, grow=2),
+    Column("request", 13, _name, grow=2),
     Column("worker", 10, lambda request, at: _text(request.worker_id, at.look), grow=1),
     Column("prompt", 9, _prompt, rank=2, right=True),
     Column("output", 9, _output, right=True),

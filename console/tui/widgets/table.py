@@ -66,7 +66,7 @@ def fitted(columns: Sequence[Column[T]], width: int) -> list[tuple[Column[T], in
 
 
 class Table(ScrollView, Generic[T], can_focus=True):
-    DEFAULT_CSS = "Table { height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }"
+    DEFAULT_CSS = "Table { height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "move(1)", show=False),
         Binding("up,k", "move(-1)", show=False),
@@ -115,6 +115,11 @@ class Table(ScrollView, Generic[T], can_focus=True):
         self._drawn: dict[int, list[Span]] = {}
 
     @property
+    def columns(self) -> int:
+        """Cells of a line: without the scroll bar, whose place is always kept."""
+        return self.scrollable_content_region.width
+
+    @property
     def current(self) -> str | None:
         """The id under the cursor."""
         return self._ids[self._cursor] if self._ids else None
@@ -160,7 +165,7 @@ class Table(ScrollView, Generic[T], can_focus=True):
         if keep is not None and keep in self._ids:
             self._cursor = self._ids.index(keep)
         self._cursor = max(0, min(self._cursor, len(self._ids) - 1))
-        size = Size(self.size.width, len(self._rows) + 1)
+        size = Size(self.columns, len(self._rows) + 1)
         if size != self.virtual_size:
             self.virtual_size = size
         self._redraw()
@@ -174,12 +179,12 @@ class Table(ScrollView, Generic[T], can_focus=True):
             spans = self._line(y, top)
             if self._drawn.get(y) != spans:
                 self._drawn[y] = spans
-                self.refresh(Region(0, y, self.size.width, 1))
+                self.refresh(Region(0, y, self.columns, 1))
 
     def render_line(self, y: int) -> Strip:
         spans = self._drawn[y] = self._line(y, self.scroll_offset.y)
         base = self.rich_style
-        return strip(spans, self.size.width, base + deck_of(self).look.palette.titles if y == 0 else base)
+        return strip(spans, self.columns, base + deck_of(self).look.palette.titles if y == 0 else base)
 
     def _line(self, y: int, top: int) -> list[Span]:
         look = deck_of(self).look
@@ -213,13 +218,13 @@ class Table(ScrollView, Generic[T], can_focus=True):
             spans = greyed(spans, palette.faint)
         if index == self._cursor:
             over = palette.cursor if self.has_focus else palette.cursor_blurred
-            spans = [(text, style + over) for text, style in fit(spans, self.size.width)]
+            spans = [(text, style + over) for text, style in fit(spans, self.columns)]
         return spans
 
     def on_resize(self, event: events.Resize) -> None:
-        self._fitted = fitted(self._columns, self.size.width - _GUTTER)
+        self._fitted = fitted(self._columns, self.columns - _GUTTER)
         self._drawn.clear()
-        self.virtual_size = Size(self.size.width, len(self._rows) + 1)
+        self.virtual_size = Size(self.columns, len(self._rows) + 1)
         self._keep_in_sight()
         self.refresh()
 
