@@ -8,12 +8,10 @@ request itself (see ``script``); without a script it is common words, the same f
 from __future__ import annotations
 
 import asyncio
-import heapq
 import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from control_plane.contracts.errors import DropReason, InvalidRequest, from_reason
@@ -23,27 +21,15 @@ from workers.engine.base import EngineDead, EngineLoad, Sink, TokenizerFile
 from workers.engine.scripted.answer import Answers
 from workers.engine.scripted.blocks import BlockPool
 from workers.engine.scripted.choice import Call, Choice
+from workers.engine.scripted.schedule import Schedule
 from workers.engine.scripted.script import find_script
 from workers.engine.scripted.settings import ScriptedSettings
 from workers.engine.scripted.text import TextStream, unfinished_character
 from workers.engine.scripted.tokenizer import ByteTokenizer, builtin_files, folder_files
 
 _SCRIPT_MARK = b'"script"'
-# Timers fire on whole milliseconds, half a one early at worst: what is due by then belongs to the same step.
-_SAME_STEP_S = 0.0006
 # What was sent before a scripted death has left the process by then.
 _FLUSH_S = 0.1
-
-
-@dataclass(slots=True)
-class Totals:
-    """Counts since the engine started."""
-
-    generated: int = 0
-    prompt: int = 0
-    cached: int = 0
-    preemptions: int = 0
-    steps: int = 0
 
 
 class ScriptedEngine:
@@ -61,14 +47,10 @@ class ScriptedEngine:
         self._answers = Answers(self._tokenizer, self._settings.tokens)
         self._pool = BlockPool(self._settings.total_blocks, self._settings.block_size)
         self._calls: dict[int, Call] = {}
-        self._waiting: list[tuple[tuple[int, int], Choice]] = []
-        self._waiting_count = 0
-        self._running: set[Choice] = set()
-        self._turns: list[tuple[float, int, Choice]] = []
-        self._tickets = 0
+        self._schedule = Schedule(self._settings, self._pool)
+        self._arrivals = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        self._totals = Totals()
         self._trace = open(self._settings.trace_path, "a", buffering=1) if self._settings.trace_path else None  # noqa: SIM115
         self._loop: asyncio.AbstractEventLoop
         self._death: asyncio.Future[str]
@@ -114,7 +96,7 @@ class ScriptedEngine:
         entry = Call(call, script, sink, time.time(), time.monotonic())
         keys = self._pool.keys(prompt, call.cache_salt)
         for index in range(call.sampling.n):
-            self._tickets += 1
+            self._arrivals += 1
             choice = Choice(
                 entry,
                 index,
@@ -122,12 +104,12 @@ class ScriptedEngine:
                 TextStream(call.sampling.stop, unfinished_character(data[-4:])),
                 self._tokenizer,
                 min(call.sampling.max_tokens, room),
-                (call.priority, self._tickets),
+                (call.priority, self._arrivals),
                 list(prompt),
                 list(keys),
             )
             entry.choices.append(choice)
-            self._wait(choice)
+            self._schedule.add(choice)
         self._calls[call.call] = entry
         self._note("submit", entry)
         self._admit()
@@ -139,7 +121,7 @@ class ScriptedEngine:
         deltas = []
         for choice in entry.choices:
             if not choice.ended:
-                self._end(choice)
+                self._schedule.end(choice)
                 finish = Finish(FinishReason.ABORT, choice.count)
                 deltas.append(Delta(call, choice=choice.index, finish=finish))
         self._note("abort", entry)
@@ -148,10 +130,10 @@ class ScriptedEngine:
         self._admit()
 
     def load(self) -> EngineLoad:
-        totals = self._totals
+        schedule, totals = self._schedule, self._schedule.totals
         return EngineLoad(
-            running=len(self._running),
-            waiting=self._waiting_count,
+            running=len(schedule.running),
+            waiting=schedule.waiting,
             total_blocks=self._pool.total,
             used_blocks=self._pool.used,
             generated_tokens=totals.generated,
@@ -180,158 +162,54 @@ class ScriptedEngine:
             self._trace.close()
             self._trace = None
 
-    def _wait(self, choice: Choice) -> None:
-        heapq.heappush(self._waiting, (choice.order, choice))
-        self._waiting_count += 1
-
     def _admit(self) -> None:
-        """Take from the waiting, in order, while there is a seat and room for all of its tokens."""
-        while self._waiting and len(self._running) < self._settings.max_num_seqs and not self._dying:
-            choice = self._waiting[0][1]
-            if choice.ended:
-                heapq.heappop(self._waiting)
-                continue
-            taken = self._pool.take(choice.keys, len(choice.tokens))
-            if taken is None:
-                return
-            heapq.heappop(self._waiting)
-            self._waiting_count -= 1
-            choice.blocks, hits = taken
-            choice.grow_at = self._next_growth(choice)
-            self._begin(choice, hits * self._pool.block_size)
-
-    def _begin(self, choice: Choice, cached: int) -> None:
-        call, settings, now = choice.call, self._settings, self._loop.time()
-        choice.running = True
-        self._running.add(choice)
-        if not choice.begun:
-            choice.begun = True
-            self._totals.prompt += len(choice.tokens)
-            self._totals.cached += cached
-            if not choice.index:
-                call.cached_tokens = cached
-                call.scheduled_mono = time.monotonic()
-        prefill = call.script.prefill_s
-        if prefill is None:
-            prefill = settings.prefill_s + settings.prefill_s_per_token * (len(choice.tokens) - cached)
-        self._turn(choice, now + prefill)
-
-    def _turn(self, choice: Choice, due: float) -> None:
-        script = choice.call.script
-        if script.stall_s and choice.count >= script.stall_after and choice.stalled is False:
-            choice.stalled = True
-            due += script.stall_s
-        choice.due = due
-        self._tickets += 1
-        choice.ticket = self._tickets
-        heapq.heappush(self._turns, (due, choice.ticket, choice))
-        if self._timer is None or due < self._timer_at:
-            self._arm(due)
-
-    def _arm(self, due: float) -> None:
+        """Let the waiting in where there is room, and wake up when the next token is due."""
+        if self._dying:
+            return
+        self._schedule.admit(time.monotonic())
+        due = self._schedule.next_due()
+        if due is None or (self._timer is not None and self._timer_at <= due):
+            return
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = due
-        self._timer = self._loop.call_at(due, self._step)
+        # Not call_at: the loop's clock may be another one, and is read once per round only.
+        self._timer = self._loop.call_later(max(due - time.monotonic(), 0.0), self._step)
 
     def _step(self) -> None:
         """One engine step: everything that is due by now."""
         self._timer = None
-        if self._dying:
-            return
-        now = self._loop.time()
-        due: list[Choice] = []
-        turns = self._turns
-        while turns and turns[0][0] <= now + _SAME_STEP_S:
-            _, ticket, choice = heapq.heappop(turns)
-            if choice.ticket == ticket and choice.running:
-                due.append(choice)
+        now = time.monotonic()
+        due = self._schedule.due(now)
         out: dict[Sink, list[Delta]] = {}
-        mono = time.monotonic()
         for choice in due:
-            if choice.running and not self._dying and not (choice.call.script.deadly and self._dies(choice)):
-                delta = self._advance(choice, now, mono)
-                if delta is not None:
-                    out.setdefault(choice.call.sink, []).append(delta)
+            if not choice.running or (choice.call.script.deadly and self._dies(choice)):
+                continue
+            delta = self._advance(choice, now)
+            if delta is not None:
+                out.setdefault(choice.call.sink, []).append(delta)
         if due:
-            self._totals.steps += 1
+            self._schedule.totals.steps += 1
         for sink, deltas in out.items():
             sink(deltas)
         self._admit()
-        if self._timer is None and turns:
-            self._arm(turns[0][0])
 
-    def _advance(self, choice: Choice, now: float, mono: float) -> Delta | None:
+    def _advance(self, choice: Choice, now: float) -> Delta | None:
         call = choice.call
         before = choice.count
         delta = choice.advance()
-        self._totals.generated += choice.count - before
+        self._schedule.totals.generated += choice.count - before
         if not call.first_mono:
-            call.first_mono = mono
+            call.first_mono = now
             self._note("first", call)
-        if delta.finish is not None:
-            self._end(choice)
-            if not call.open:
-                self._close(call, delta)
-                self._note("end", call)
-            return delta
-        if len(choice.tokens) < choice.grow_at or self._grow(choice):
-            self._turn(choice, self._next_due(choice, now))
-        return delta if call.generate.stream else None
-
-    def _next_due(self, choice: Choice, now: float) -> float:
-        own = choice.call.script.delay_s
-        if own is not None:
-            return max(choice.due + own, now)
-        step = self._settings.delay_s
-        return (now + _SAME_STEP_S) // step * step + step if step else now
-
-    def _grow(self, choice: Choice) -> bool:
-        """Room for the tokens so far; takes blocks from the least important when there are none. False: from itself."""
-        pool, size = self._pool, self._pool.block_size
-        full = len(choice.tokens) // size
-        while len(choice.keys) < full:
-            parent = choice.keys[-1] if choice.keys else hash(choice.call.generate.cache_salt)
-            start = len(choice.keys) * size
-            key = hash((parent, tuple(choice.tokens[start : start + size])))
-            choice.keys.append(key)
-            if len(choice.keys) <= len(choice.blocks):
-                pool.fill(choice.blocks[len(choice.keys) - 1], key)
-        while len(choice.blocks) * size < len(choice.tokens):
-            block = pool.grow()
-            if block is not None:
-                choice.blocks.append(block)
-                continue
-            victim = max(self._running, key=lambda other: other.order)
-            self._preempt(victim)
-            if victim is choice:
-                return False
-        choice.grow_at = self._next_growth(choice)
-        return True
-
-    def _next_growth(self, choice: Choice) -> int:
-        size = self._pool.block_size
-        return min((len(choice.keys) + 1) * size, len(choice.blocks) * size + 1)
-
-    def _preempt(self, choice: Choice) -> None:
-        self._leave(choice)
-        choice.call.preemptions += 1
-        self._totals.preemptions += 1
-        self._wait(choice)
-
-    def _leave(self, choice: Choice) -> None:
-        choice.running = False
-        choice.ticket = 0
-        self._running.discard(choice)
-        self._pool.release(choice.blocks)
-        choice.blocks = []
-
-    def _end(self, choice: Choice) -> None:
-        choice.ended = True
-        if choice.running:
-            self._leave(choice)
-        else:
-            self._waiting_count -= 1
+        if delta.finish is None:
+            self._schedule.again(choice, now)
+            return delta if call.generate.stream else None
+        self._schedule.end(choice)
+        if not call.open:
+            self._close(call, delta)
+            self._note("end", call)
+        return delta
 
     def _close(self, call: Call, last: Delta) -> None:
         """The call is over: put its totals, or its scripted error, on its last delta."""
@@ -361,6 +239,8 @@ class ScriptedEngine:
         else:
             return False
         self._dying = True
+        if self._timer is not None:
+            self._timer.cancel()
         return True
 
     def _die(self, process: bool) -> None:
@@ -370,7 +250,7 @@ class ScriptedEngine:
         for number, call in list(self._calls.items()):
             for choice in call.choices:
                 if not choice.ended:
-                    self._end(choice)
+                    self._schedule.end(choice)
             del self._calls[number]
             call.sink([Delta(number, error=CallError(DropReason.ENGINE_DEAD, cause))])
         if not self._death.done():
