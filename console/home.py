@@ -90,7 +90,7 @@ class Home:
             known = {field.name for field in fields(State)}
             values = {name: value for name, value in values.items() if name in known}
             return State(**{**values, "gateway_urls": tuple(values["gateway_urls"])})
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
 
     def running(self) -> State | None:

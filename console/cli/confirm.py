@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
+from collections.abc import Iterator
 
 from console.cli.exits import FAILED, Ended
 from console.plain.terminal import interactive, say
@@ -16,12 +19,23 @@ def confirm(plan: str, *, yes: bool, repeat: str) -> None:
         return
     if not interactive():
         raise InvalidRequest(f"{plan}: nobody is here to confirm that", param="yes", hint=repeat)
-    sys.stderr.write("Go on? [y/N] ")
-    sys.stderr.flush()
-    answer = sys.stdin.readline()
+    with _ctrl_c_interrupts():
+        sys.stderr.write("Go on? [y/N] ")
+        sys.stderr.flush()
+        answer = sys.stdin.readline()
     if answer.strip().lower() not in ("y", "yes"):
         say("nothing was done" if answer else "\nnothing was done")
         raise Ended(FAILED)
+
+
+@contextlib.contextmanager
+def _ctrl_c_interrupts() -> Iterator[None]:
+    """An event loop turns Ctrl-C into a cancellation, which a blocking read would never notice."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def announce(context: str, plan: str, in_flight: int, affected: tuple[str, ...] = ()) -> None:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from console.plain.data import to_json, to_yaml
 from console.plain.table import Column, table
 from console.plain.terminal import is_terminal, out, say, width
+from console.text import fit
 
 R = TypeVar("R")
 
@@ -34,4 +35,5 @@ def write_rows(rows: Sequence[R], columns: Sequence[Column[R]], *, wide: bool = 
     for line in made.lines:
         out(line)
     if made.dropped and is_terminal(sys.stderr):
-        say(f"{made.dropped} columns did not fit: -o json has everything", "quiet")
+        hidden = f"{made.dropped} columns did not fit: -o json has everything"
+        say(fit(hidden, width(sys.stderr) or 80), "quiet")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from console import figures
-from console.text import literal, pad
+from console.text import fit, literal, pad
+from console.text import width as cell_width
 from control_plane.contracts.fleet import Stage
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -15,16 +16,17 @@ def waterfall(stages: Sequence[Stage], total_s: float, *, width: int = 72, open_
     """One line per stage: name, duration, bar. ``open_ended``: the last stage still goes on."""
     if not stages:
         return []
-    end = max([total_s, *(stage.start_s + stage.duration_s for stage in stages)]) or 1.0
-    names = max(len(literal(stage.name)) for stage in stages)
-    cells = max(8, width - names - 12)
+    end = max([total_s, *(stage.start_s + stage.duration_s for stage in stages)])
+    end = end if end > 0 else 1.0
+    names = min(16, max(cell_width(literal(stage.name)) for stage in stages))
+    cells = max(0, width - names - 13)
     lines = []
     for index, stage in enumerate(stages):
         going_on = open_ended and index == len(stages) - 1
-        bar = _bar(stage.start_s / end, stage.duration_s / end, cells) + ("▶" if going_on else "")
-        lines.append(
-            f"{pad(literal(stage.name), names)} {pad(figures.seconds(stage.duration_s), 9, right=True)} │{bar}"
-        )
+        name = pad(fit(literal(stage.name), names), names)
+        took = pad(figures.seconds(max(0.0, stage.duration_s)), 9, right=True)
+        bar = _bar(stage.start_s / end, stage.duration_s / end, cells) if cells else ""
+        lines.append(fit(f"{name} {took} │{bar}{'▶' if going_on else ''}", width))
     return lines
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
@@ -150,6 +151,7 @@ class FakeOperator(OperatorServicer):
     calls: list[str] = field(default_factory=list)
     drain_steps: tuple[int, ...] = (4, 2, 0)
     drain_times_out: bool = False
+    while_draining: Callable[[], object] = lambda: None
     log: bytes = b"one\ntwo\n"
     changed: threading.Event = field(default_factory=threading.Event)
     ended: threading.Event = field(default_factory=threading.Event)
@@ -190,6 +192,7 @@ class FakeOperator(OperatorServicer):
         for left in self.drain_steps:
             done = left == 0
             yield to_wire(DrainProgress(target.id, left, names[:left], done), pb.DrainProgress)
+            self.while_draining()
         if self.drain_times_out:
             yield to_wire(DrainProgress(target.id, self.drain_steps[-1], names, timed_out=True), pb.DrainProgress)
 

@@ -1,0 +1,136 @@
+"""Verbs that change something: the plan first, then a confirmation where it hurts, then the change."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.console.conftest import Command
+from tests.unit.console.fake_operator import FakeOperator
+
+
+def test_cordon_and_uncordon_need_no_confirmation_and_are_idempotent(
+    operator: FakeOperator, inferdeck: Command
+) -> None:
+    assert inferdeck("cordon", "smollm2-1").out == "worker/smollm2-1 cordoned\n"
+    again = inferdeck("cordon", "worker/smollm2-1")
+    assert (again.code, again.out) == (0, "worker/smollm2-1 already cordoned\n")
+    assert inferdeck("uncordon", "smollm2-1", "smollm2-2").code == 0
+    assert operator.calls == ["cordoned smollm2-1", "uncordoned smollm2-1"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("drain", "smollm2-1"), ("scale", "smollm2=1"), ("cancel", "req-1")],
+)
+def test_destructive_verbs_need_yes_where_nobody_can_be_asked(
+    operator: FakeOperator, inferdeck: Command, home: Any, words: tuple[str, ...]
+) -> None:
+    ran = inferdeck(*words)
+    assert (ran.code, ran.out, operator.calls) == (2, "", [])
+    assert ran.err.startswith(f"on {home} (127.0.0.1:")
+    assert "in flight: " in ran.err
+    assert ran.err.endswith(f"hint: inferdeck {' '.join(words)} --yes --home {home}\n")
+    done = inferdeck(*words, "--yes")
+    assert done.code == 0
+    assert len(operator.calls) == 1
+
+
+@pytest.mark.parametrize(
+    "words", [("drain", "smollm2-1"), ("scale", "smollm2=1"), ("cancel", "req-1"), ("cordon", "smollm2-1")]
+)
+def test_a_dry_run_tells_the_same_plan_and_changes_nothing(
+    operator: FakeOperator, inferdeck: Command, words: tuple[str, ...]
+) -> None:
+    ran = inferdeck(*words, "--dry-run")
+    assert (ran.code, operator.calls) == (0, [])
+    plan = ran.out.removesuffix(" (dry run)\n")
+    assert ran.out == f"{plan} (dry run)\n"
+    real = inferdeck(*words, *([] if words[0] == "cordon" else ["--yes"]))
+    assert plan in real.err + real.out
+    assert len(operator.calls) == 1
+
+
+def test_drain_tells_its_progress_and_its_end(operator: FakeOperator, inferdeck: Command) -> None:
+    ran = inferdeck("drain", "smollm2-1", "--yes", "--timeout", "5m")
+    assert ran.out == "worker/smollm2-1 drained\n"
+    assert [line for line in ran.err.splitlines() if line.endswith("in flight")] == [
+        "4 in flight", "2 in flight", "0 in flight",
+    ]  # fmt: skip
+    assert operator.calls == ["drain smollm2-1 300"]
+
+
+def test_a_drain_that_takes_too_long_says_what_is_left(operator: FakeOperator, inferdeck: Command) -> None:
+    operator.drain_steps, operator.drain_times_out = (2,), True
+    ran = inferdeck("drain", "smollm2-1", "--yes", "--timeout", "1")
+    assert (ran.code, ran.out) == (5, "")
+    assert "worker/smollm2-1 is cordoned, but not drained after 1; 2 still in flight: req-1, req-2" in ran.err
+
+
+def test_scaling_out_asks_nothing_and_scaling_to_what_is_changes_nothing(
+    operator: FakeOperator, inferdeck: Command
+) -> None:
+    assert inferdeck("scale", "smollm2=3").out == "pool/smollm2 scaled from 2 to 3\n"
+    assert inferdeck("scale", "pool/smollm2=3").out == "nothing to change\n"
+    assert operator.calls == ["scale smollm2 3"]
+
+
+@pytest.mark.parametrize(
+    "change", ["smollm2", "=2", "smollm2=", "smollm2=-1", "smollm2=two", "smollm2=1001", "smollm2=²"]
+)
+def test_a_change_that_is_none_is_refused(operator: FakeOperator, inferdeck: Command, change: str) -> None:
+    ran = inferdeck("scale", change, "--yes")
+    assert (ran.code, operator.calls) == (2, [])
+    assert "is not POOL=N" in ran.err
+
+
+def test_cancelling_what_has_ended_is_no_failure_and_the_unknown_is_not_found(
+    operator: FakeOperator, inferdeck: Command
+) -> None:
+    ended = inferdeck("cancel", "req-0")
+    assert (ended.code, ended.out) == (0, "request/req-0 has ended already\n")
+    assert inferdeck("cancel", "request/req-0", "--yes").code == 0
+    unknown = inferdeck("cancel", "req-9", "--yes")
+    assert unknown.code == 3
+    assert "no request named req-9; did you mean req-" in unknown.err
+    assert operator.calls == []
+
+
+@pytest.mark.parametrize("words", [("drain", "smolm2-1"), ("cordon", "smolm2-1"), ("uncordon", "smolm2-1")])
+def test_an_unknown_worker_is_not_found_with_the_nearest_one(
+    operator: FakeOperator, inferdeck: Command, words: tuple[str, ...]
+) -> None:
+    ran = inferdeck(*words)
+    assert (ran.code, ran.out, operator.calls) == (3, "", [])
+    assert "no worker named smolm2-1; did you mean smollm2-1?" in ran.err
+
+
+def test_a_worker_is_not_given_for_another_kind(operator: FakeOperator, inferdeck: Command) -> None:
+    ran = inferdeck("cordon", "pool/smollm2")
+    assert (ran.code, ran.err) == (2, "error: pool/smollm2 is not a worker\n")
+
+
+def test_names_with_control_characters_are_told_literally(operator: FakeOperator, inferdeck: Command) -> None:
+    operator.update(pools=(replace(operator.state.pools[0], name="a\x1b[31m", model="[/b] \u202e"),))
+    ran = inferdeck("get", "pools")
+    assert "a\\x1b[31m" in ran.out
+    assert "[/b] \\u202e" in ran.out
+    missing = inferdeck("scale", "\x1b]0;x\x07=1")
+    assert "\x1b" not in missing.err
+    assert missing.code == 3
+
+
+def test_an_interrupted_drain_says_that_the_worker_stays_cordoned(operator: FakeOperator, inferdeck: Command) -> None:
+    def interrupt() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        operator.ended.wait(20)
+
+    operator.drain_steps, operator.while_draining = (3,), interrupt
+    ran = inferdeck("drain", "smollm2-1", "--yes")
+    assert (ran.code, ran.out) == (130, "")
+    assert "stays cordoned" in ran.err
+    assert "hint: inferdeck uncordon smollm2-1" in ran.err
