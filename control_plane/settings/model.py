@@ -50,8 +50,8 @@ class PoolSettings:
     """Workers that serve one model, all alike.
 
     ``kv_memory`` is bytes, 0 leaves the size to the engine; ``max_context`` is tokens, 0 means what the model allows.
-    ``gpus`` are device indexes, ``tensor_parallel`` of them to each worker; empty means the CPU. ``dtype`` "auto" is the
-    model's own, or float32 on a processor that would only emulate it.
+    ``gpus`` are device indexes, ``tensor_parallel`` of them to each worker; empty means the CPU. ``dtype`` "auto" is
+    the model's own, or float32 on a processor that would only emulate it.
     """
 
     name: str = "smollm2"

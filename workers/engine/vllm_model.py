@@ -48,7 +48,7 @@ def register_in_process(folder: Path) -> None:
 
 
 def fast_bfloat16() -> bool:
-    """Whether this processor multiplies bfloat16 matrices in hardware (AVX-512 BF16, AMX; Arm's is taken for granted)."""
+    """Whether this processor multiplies bfloat16 matrices in hardware; for others than x86 it is taken for granted."""
     if platform.machine() not in ("x86_64", "AMD64"):
         return True
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
