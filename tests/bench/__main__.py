@@ -7,6 +7,7 @@ left is ours. CPU time is read from /proc; figures are medians over repetitions,
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable
@@ -15,6 +16,7 @@ from pathlib import Path
 import uvloop
 
 from tests.bench.cancel import cancel
+from tests.bench.cpu import calibration_ns
 from tests.bench.direct import ttft_direct
 from tests.bench.report import Report
 from tests.bench.rows import (
@@ -59,6 +61,7 @@ async def measure(names: list[str], repetitions: int, workers: int, python: str)
     async with running_stack(workers, python, delay_s=STEP_S, max_num_seqs=64) as stack:
         await warm_up(stack)
         for repetition in range(repetitions):
+            report.add("calibration", {"loop_ns": await asyncio.to_thread(calibration_ns)})
             for name in names:
                 figures = await ROWS[name](stack)
                 report.add(name, figures)

@@ -7,7 +7,7 @@ import json
 import re
 import socket
 import time
-from typing import Any
+from typing import Any, cast
 
 import httptools
 
@@ -36,9 +36,9 @@ class Connection(asyncio.Protocol):
         self.done = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._transport = transport
+        # uvloop's transports are no asyncio.Transport, though they do all that one does.
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     @property
     def open(self) -> bool:
