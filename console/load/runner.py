@@ -26,6 +26,7 @@ class Run:
         self._connections = Connections(endpoint)
         self._keys = keys
         self._call_timeout_s = call_timeout_s
+        self._finishing = asyncio.Event()
 
     @property
     def elapsed_s(self) -> float:
@@ -39,6 +40,10 @@ class Run:
         finally:
             self.ended = time.monotonic()
             self._connections.close()
+
+    def finish(self) -> None:
+        """Start no further call; ``go`` returns when those that run have ended."""
+        self._finishing.set()
 
     async def _closed(self) -> None:
         calls = jobs(self.plan)
@@ -60,11 +65,16 @@ class Run:
                     return
                 planned = self.began + job.at_s
                 if (pause := planned - time.monotonic()) > 0:
-                    await asyncio.sleep(pause)
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._finishing.wait(), pause)
+                if self._finishing.is_set():
+                    return
                 self.tally.late.values.append(max(0.0, time.monotonic() - planned))
                 group.create_task(self._call(job))
 
     def _over(self) -> bool:
+        if self._finishing.is_set():
+            return True
         return bool(self.plan.duration_s) and time.monotonic() - self.began >= self.plan.duration_s
 
     async def _call(self, job: Job) -> None:

@@ -10,7 +10,7 @@ from random import Random
 
 from control_plane.contracts.errors import InvalidRequest
 
-_FIXED = re.compile(r"\d+")
+_FIXED = re.compile(r"(\d+)")
 _UNIFORM = re.compile(r"(\d+)(?:-|\.\.)(\d+)")
 _LOGNORMAL = re.compile(r"lognormal:(\d+(?:\.\d+)?),(\d+(?:\.\d+)?)")
 LONGEST = 1_000_000
@@ -32,17 +32,17 @@ class Length:
     def parse(cls, text: str, option: str) -> Length:
         """Raises InvalidRequest that names the option."""
         text = text.strip()
-        if _FIXED.fullmatch(text):
-            made = cls(int(text), int(text))
-        elif match := _UNIFORM.fullmatch(text):
-            made = cls(int(match[1]), int(match[2]))
+        if match := _FIXED.fullmatch(text) or _UNIFORM.fullmatch(text):
+            low, high = int(match[1]), int(match[match.lastindex or 1])
+            made, fits = cls(low, high), 1 <= low <= high <= LONGEST
         elif match := _LOGNORMAL.fullmatch(text):
             made = cls(1, LONGEST, float(match[1]), float(match[2]))
+            fits = 1 <= made.median <= LONGEST
         else:
             raise InvalidRequest(
                 f"{option}: {text!r} is no length; write 128, 64-256 or lognormal:128,0.5", param=option
             )
-        if not 1 <= made.low <= made.high <= LONGEST or (made.median and not 1 <= made.median <= LONGEST):
+        if not fits:
             raise InvalidRequest(f"{option}: {text!r} must go from low to high within 1 to {LONGEST:,}", param=option)
         return made
 

@@ -279,7 +279,8 @@ def _fail(context: grpc.ServicerContext, error: InferDeckError) -> NoReturn:
 def serve(operator: FakeOperator) -> tuple[grpc.Server, str]:
     """Start it on a free port of the loopback."""
     server = grpc.server(ThreadPoolExecutor(8))
-    add_OperatorServicer_to_server(operator, server)
+    add: Any = add_OperatorServicer_to_server
+    add(operator, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     return server, f"127.0.0.1:{port}"
