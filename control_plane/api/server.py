@@ -1,0 +1,272 @@
+"""The gRPC services of ``operator.proto``, with health and reflection, on one port."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import Any, Final, TypeVar, cast
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from control_plane.api.auth import Keys, OperatorAuth
+from control_plane.contracts.errors import InferDeckError, InternalError, InvalidRequest
+from control_plane.contracts.fleet import GatewayIdentity, RouterReport
+from control_plane.contracts.v1 import operator_pb2 as pb
+from control_plane.contracts.v1 import operator_pb2_grpc
+from control_plane.contracts.wire.channel import SERVER_OPTIONS
+from control_plane.contracts.wire.convert import from_wire, to_wire
+from control_plane.contracts.wire.status import abort_with
+from control_plane.fleet.platform import Platform
+from control_plane.fleet.routers import Session
+
+SERVICES: Final = ("inferdeck.v1.Operator", "inferdeck.v1.Fleet")
+
+WATCH_INTERVAL_S: Final = 0.5
+SHORTEST_INTERVAL_S: Final = 0.05
+WATCH_AT_LEAST_S: Final = 2.0
+
+ENDPOINT_GAP_S: Final = 0.02
+"""Changes of structure that come together go out together."""
+
+LOADS_EVERY_S: Final = 0.5
+
+_Context = grpc.aio.ServicerContext[Any, Any]
+_Request = TypeVar("_Request")
+_Response = TypeVar("_Response")
+
+log = logging.getLogger(__name__)
+
+
+class ApiServer:
+    """``bind`` takes the port, ``start`` answers; nobody is answered in between."""
+
+    def __init__(self, platform: Platform, operator_key: str, keys: Keys) -> None:
+        self._server = grpc.aio.server(interceptors=(OperatorAuth(operator_key, keys),), options=SERVER_OPTIONS)
+        self._health = health.aio.HealthServicer()
+        operator_pb2_grpc.add_OperatorServicer_to_server(_Operator(platform), self._server)  # type: ignore[no-untyped-call]
+        operator_pb2_grpc.add_FleetServicer_to_server(_Fleet(platform), self._server)  # type: ignore[no-untyped-call]
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
+
+    def bind(self, host: str, port: int) -> str:
+        """The address that was taken; port 0 is any. Raises RuntimeError if it cannot be had."""
+        return f"{host}:{self._server.add_insecure_port(f'{host}:{port}')}"
+
+    async def start(self) -> None:
+        await self._server.start()
+        for name in ("", *SERVICES):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    async def stop(self, grace_s: float = 1.0) -> None:
+        """Let calls that run end within the grace, then cut them."""
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(grace_s)
+
+
+def _unary(
+    method: Callable[[Any, _Request, _Context], Awaitable[_Response]],
+) -> Callable[[Any, _Request, _Context], Awaitable[_Response]]:
+    """Errors of the tree become statuses; any other is logged and becomes an internal one."""
+
+    @functools.wraps(method)
+    async def answer(self: Any, request: _Request, context: _Context) -> _Response:
+        try:
+            return await method(self, request, context)
+        except Exception as error:
+            await abort_with(context, _told(error, method.__name__))
+
+    return answer
+
+
+def _stream(
+    method: Callable[[Any, Any, _Context], AsyncIterator[_Response]],
+) -> Callable[[Any, Any, _Context], AsyncIterator[_Response]]:
+    @functools.wraps(method)
+    async def answer(self: Any, request: Any, context: _Context) -> AsyncIterator[_Response]:
+        try:
+            async with contextlib.aclosing(cast(AsyncGenerator[_Response], method(self, request, context))) as answers:
+                async for response in answers:
+                    yield response
+        except Exception as error:
+            await abort_with(context, _told(error, method.__name__))
+
+    return answer
+
+
+def _told(error: Exception, method: str) -> InferDeckError:
+    if isinstance(error, InferDeckError):
+        return error
+    log.exception("a call failed", extra={"method": method})
+    return InternalError(
+        f"{method} failed inside the control plane: {type(error).__name__}", hint="inferdeck logs control-plane"
+    )
+
+
+class _Operator(operator_pb2_grpc.OperatorServicer):
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+        self._operations = platform.operations
+        self._built: dict[bool, tuple[int, pb.Snapshot]] = {}
+
+    @_unary
+    async def GetSnapshot(self, request: pb.GetSnapshotRequest, context: _Context) -> pb.Snapshot:  # noqa: N802
+        return self._snapshot(request.finished_requests)
+
+    @_stream
+    async def Watch(self, request: pb.WatchRequest, context: _Context) -> AsyncIterator[pb.Snapshot]:  # noqa: N802
+        asked = request.interval_s
+        if asked < 0 or not math.isfinite(asked):
+            raise InvalidRequest("interval_s is seconds, or 0 for the default", param="interval_s")
+        interval = max(asked, SHORTEST_INTERVAL_S) if asked else WATCH_INTERVAL_S
+        changes = self._platform.changes
+        while True:
+            snapshot = self._snapshot(request.finished_requests)
+            # The next one is built when this one has been taken: who reads slowly skips, and nothing piles up.
+            yield snapshot
+            await asyncio.sleep(interval)
+            await changes.after(snapshot.revision, WATCH_AT_LEAST_S - interval)
+
+    @_unary
+    async def Cordon(self, request: pb.WorkerRef, context: _Context) -> pb.ActionResult:  # noqa: N802
+        result = await self._operations.cordon(request.worker_id, dry_run=request.dry_run)
+        return to_wire(result, pb.ActionResult)
+
+    @_unary
+    async def Uncordon(self, request: pb.WorkerRef, context: _Context) -> pb.ActionResult:  # noqa: N802
+        result = await self._operations.uncordon(request.worker_id, dry_run=request.dry_run)
+        return to_wire(result, pb.ActionResult)
+
+    @_stream
+    async def Drain(  # noqa: N802
+        self, request: pb.DrainWorkerRequest, context: _Context
+    ) -> AsyncIterator[pb.DrainProgress]:
+        if request.timeout_s < 0 or not math.isfinite(request.timeout_s):
+            raise InvalidRequest("timeout_s is seconds, or 0 for no end", param="timeout_s")
+        steps = self._operations.drain(request.worker_id, request.timeout_s, dry_run=request.dry_run)
+        async for progress in steps:
+            yield to_wire(progress, pb.DrainProgress)
+
+    @_unary
+    async def Scale(self, request: pb.ScaleRequest, context: _Context) -> pb.ActionResult:  # noqa: N802
+        result = await self._operations.scale(request.pool, request.replicas, dry_run=request.dry_run)
+        return to_wire(result, pb.ActionResult)
+
+    @_unary
+    async def CancelRequest(self, request: pb.CancelRequestRequest, context: _Context) -> pb.ActionResult:  # noqa: N802
+        result = await self._operations.cancel(request.request_id, dry_run=request.dry_run)
+        return to_wire(result, pb.ActionResult)
+
+    @_stream
+    async def Logs(self, request: pb.LogsRequest, context: _Context) -> AsyncIterator[pb.LogChunk]:  # noqa: N802
+        logs = self._platform.logs
+        path = logs.find(request.target)
+        async for data in logs.read(path, request.tail_lines, follow=request.follow):
+            yield pb.LogChunk(data=data)
+
+    @_stream
+    async def Events(self, request: pb.EventsRequest, context: _Context) -> AsyncIterator[pb.Event]:  # noqa: N802
+        events = self._platform.events
+        if not request.follow:
+            for event in await events.since(request.since):
+                yield to_wire(event, pb.Event)
+            return
+        async for event in events.follow(request.since):
+            yield to_wire(event, pb.Event)
+
+    @_stream
+    async def Shutdown(  # noqa: N802
+        self, request: pb.ShutdownRequest, context: _Context
+    ) -> AsyncIterator[pb.ShutdownProgress]:
+        grace_s = request.grace_s
+        if grace_s < 0 or not math.isfinite(grace_s):
+            raise InvalidRequest("grace_s is seconds, or 0 to end requests now", param="grace_s")
+        async for progress in self._platform.shutdown(grace_s):
+            yield to_wire(progress, pb.ShutdownProgress)
+
+    def _snapshot(self, finished: bool) -> pb.Snapshot:
+        """Built once for all who ask between two changes."""
+        revision, built = self._built.get(finished, (0, pb.Snapshot()))
+        if revision != self._platform.changes.revision:
+            snapshot = self._platform.snapshots.snapshot(finished_requests=finished)
+            revision, built = snapshot.revision, to_wire(snapshot, pb.Snapshot)
+            self._built[finished] = (revision, built)
+        return built
+
+
+class _Fleet(operator_pb2_grpc.FleetServicer):
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+        self._built: tuple[int, pb.FleetUpdate] = (0, pb.FleetUpdate())
+
+    async def Join(self, reports: AsyncIterator[pb.RouterReport], context: _Context) -> None:  # noqa: N802
+        routers = self._platform.routers
+        session: Session | None = None
+        tasks: set[asyncio.Task[None]] = set()
+        try:
+            session = routers.join(await _hello(reports))
+            log.info("a router joined", extra={"gateway": session.identity.id})
+            tasks = {
+                asyncio.create_task(self._listen(session, reports)),
+                asyncio.create_task(self._talk(session, context)),
+            }
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()
+        except Exception as error:
+            await abort_with(context, _told(error, "Join"))
+        finally:
+            for task in tasks:
+                task.cancel()
+            if session is not None:
+                routers.leave(session)
+                log.info("a router left", extra={"gateway": session.identity.id})
+
+    async def _listen(self, session: Session, reports: AsyncIterator[pb.RouterReport]) -> None:
+        async for wire in reports:
+            self._platform.routers.report(session, from_wire(wire, RouterReport))
+
+    async def _talk(self, session: Session, context: _Context) -> None:
+        """Endpoints and cancels, one writer for both."""
+        changes = self._platform.changes
+        cancel = asyncio.create_task(session.cancels.get())
+        try:
+            while True:
+                structure, update = changes.structure, self._endpoints()
+                await context.write(update)
+                await asyncio.sleep(ENDPOINT_GAP_S)
+                changed = asyncio.create_task(changes.after(structure, LOADS_EVERY_S, structural=True))
+                while not changed.done():
+                    await asyncio.wait({changed, cancel}, return_when=asyncio.FIRST_COMPLETED)
+                    if not cancel.done():
+                        continue
+                    request_id = cancel.result()
+                    if request_id is None:
+                        changed.cancel()
+                        return
+                    cancel = asyncio.create_task(session.cancels.get())
+                    await context.write(pb.FleetUpdate(cancel=pb.CancelCommand(request_id=request_id)))
+        finally:
+            cancel.cancel()
+
+    def _endpoints(self) -> pb.FleetUpdate:
+        revision, built = self._built
+        if revision != self._platform.changes.revision:
+            endpoints = self._platform.snapshots.endpoints()
+            built = pb.FleetUpdate(endpoints=to_wire(endpoints, pb.EndpointSet))
+            self._built = (endpoints.revision, built)
+        return built
+
+
+async def _hello(reports: AsyncIterator[pb.RouterReport]) -> GatewayIdentity:
+    async for wire in reports:
+        identity = from_wire(wire, RouterReport).identity
+        if identity is not None and identity.id:
+            return identity
+        break
+    raise InvalidRequest("the first report says who the router is", param="identity")

@@ -1,0 +1,147 @@
+"""Everything that one control plane runs, put together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+from control_plane.contracts.fleet import ShutdownProgress
+from control_plane.fleet.changes import Changes
+from control_plane.fleet.controller import Controller
+from control_plane.fleet.events import Events
+from control_plane.fleet.gateways import Gateways
+from control_plane.fleet.launcher.base import Launcher
+from control_plane.fleet.logs import Logs
+from control_plane.fleet.operations import Operations
+from control_plane.fleet.pools import Pools
+from control_plane.fleet.requests import Requests
+from control_plane.fleet.routers import Routers
+from control_plane.fleet.snapshots import Snapshots
+from control_plane.settings import Home, Settings
+from control_plane.store import Database, DesiredState, EventLog
+
+log = logging.getLogger(__name__)
+
+
+class Platform:
+    """Made inside a running loop; ``start`` … ``shutdown``. ``urls_changed`` hears when a gateway listens."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        home: Home,
+        database: Database,
+        launcher: Launcher,
+        urls_changed: Callable[[], None] = lambda: None,
+        config: Path | None = None,
+    ) -> None:
+        self.id = f"cp-{secrets.token_hex(4)}"
+        self.changes = Changes()
+        self.logs = Logs(home.logs)
+        self.requests = Requests()
+        store = DesiredState(database)
+        self.events = Events(EventLog(database), self.changes)
+        self.pools = Pools(settings.pools, home, store)
+        self.controller = Controller(self.pools, launcher, self.events, self.requests, self.changes, store.cordoned())
+        self.routers = Routers(self.requests, self.changes, self.controller.progressed)
+        self.gateways = Gateways(settings.gateway, home, config, self.events, self.routers, self.changes, urls_changed)
+        self.operations = Operations(
+            self.controller, self.pools, self.events, self.requests, self.routers, self.changes
+        )
+        self.snapshots = Snapshots(
+            self.id,
+            self.pools,
+            self.controller,
+            self.gateways,
+            self.routers,
+            self.requests,
+            self.events,
+            self.changes,
+        )
+        self.ended = asyncio.Event()
+        self._launcher = launcher
+        self._home = home
+        self._tasks: list[asyncio.Task[None]] = []
+        self._shutting_down: asyncio.Task[None] | None = None
+        self._progress: list[ShutdownProgress] = []
+        self._hurry = asyncio.Event()
+
+    def adopt(self) -> None:
+        """Take over what an earlier control plane left, before anybody asks or anything is started."""
+        self.gateways.find()
+        self.controller.step()
+
+    def start(self) -> None:
+        """Make what is there what is wanted, from now on."""
+        self.gateways.start()
+        self._tasks = [
+            asyncio.create_task(self.controller.run(), name="controller"),
+            asyncio.create_task(self.logs.keep_short(), name="logs"),
+            asyncio.create_task(self._expire(), name="routers"),
+        ]
+
+    def request_shutdown(self, grace_s: float) -> None:
+        """Begin to shut down. Asked again, the earlier end of the grace counts."""
+        if self._shutting_down is None:
+            self._shutting_down = asyncio.create_task(self._shut_down(grace_s), name="shutdown")
+        else:
+            asyncio.get_running_loop().call_later(max(grace_s, 0.0), self._hurry.set)
+
+    async def shutdown(self, grace_s: float) -> AsyncIterator[ShutdownProgress]:
+        """Shut down, or watch the shutdown that is under way; the last progress is done."""
+        self.request_shutdown(grace_s)
+        told = 0
+        while True:
+            revision = self.changes.revision
+            while told < len(self._progress):
+                told += 1
+                yield self._progress[told - 1]
+                if self._progress[told - 1].done:
+                    return
+            await self.changes.after(revision, 1.0)
+
+    async def _shut_down(self, grace_s: float) -> None:
+        running = len(self.requests.active())
+        self._tell(f"shutting down, {running} requests run" if running else "shutting down")
+        self.events.record("shutdown", "control-plane", f"shutdown asked for, grace {grace_s:g} s")
+        try:
+            gateways = [gateway.id for gateway in self.gateways.all() if gateway.pid]
+            await self.gateways.stop(grace_s, self._hurry)
+            self._tell(f"gateways stopped: {', '.join(gateways) or 'none ran'}")
+            workers = [worker.id for worker in self.controller.ordered() if worker.has_process]
+            await asyncio.gather(self.controller.halt(0.0), self._launcher.close())
+            await self.controller.sweep()
+            self._tell(f"workers stopped: {', '.join(workers) or 'none ran'}")
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self.events.close()
+            self._remove_drafts()
+        except Exception:
+            log.exception("the shutdown failed")
+            self._tell("the shutdown failed, see the control plane's log")
+            raise
+        finally:
+            self._tell("stopped", done=True)
+            self.ended.set()
+
+    def _tell(self, message: str, *, done: bool = False) -> None:
+        log.info(message)
+        self._progress.append(ShutdownProgress(message, done))
+        self.changes.bump()
+
+    def _remove_drafts(self) -> None:
+        """Half-written files of processes that were killed while they wrote."""
+        for folder in (self._home.workers, self._home.gateways):
+            for path in folder.glob(".*"):
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+    async def _expire(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            self.routers.expire(asyncio.get_running_loop().time())

@@ -1,0 +1,100 @@
+"""What is wanted: the pools of the settings, and what operators made of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from control_plane.contracts.errors import Conflict, NotFound
+from control_plane.contracts.worker_spec import WorkerSpec
+from control_plane.fleet.launcher.devices import visible_gpus
+from control_plane.fleet.state import PoolTarget
+from control_plane.settings import Home, PoolSettings
+from control_plane.store import DesiredState
+
+MOST_REPLICAS = 1000
+
+
+class Pools:
+    """Replicas that an operator asked for outlive every process; the rest is the settings'."""
+
+    def __init__(self, settings: tuple[PoolSettings, ...], home: Home, store: DesiredState) -> None:
+        self.settings = {pool.name: pool for pool in settings}
+        self._home = home
+        self._store = store
+        self._configured = {pool.name: pool.replicas for pool in settings}
+        self._replicas = store.replicas(self._configured)
+        self._gpus = {
+            pool.name: visible_gpus() if pool.gpus == "auto" else tuple(pool.gpus) for pool in settings if pool.gpus
+        }
+
+    def replicas(self, pool: str) -> int:
+        return self._replicas[pool]
+
+    def targets(self) -> tuple[PoolTarget, ...]:
+        return tuple(
+            PoolTarget(
+                name,
+                self._replicas[name],
+                pool.tensor_parallel if pool.gpus else 0,
+                self._gpus.get(name, ()),
+            )
+            for name, pool in self.settings.items()
+        )
+
+    def check(self, pool: str, replicas: int) -> None:
+        """Raise NotFound for a pool that does not exist, Conflict for a number that it cannot have."""
+        if pool not in self.settings:
+            there = ", ".join(self.settings) or "none"
+            raise NotFound(f"there is no pool {pool!r}; there are: {there}", param="pool", hint="inferdeck get pools")
+        if not 0 <= replicas <= MOST_REPLICAS:
+            raise Conflict(f"a pool has 0 to {MOST_REPLICAS} replicas, not {replicas}", param="replicas")
+        each, gpus = self.settings[pool].tensor_parallel, self._gpus.get(pool)
+        if gpus is not None and replicas * each > len(gpus):
+            most = len(gpus) // each
+            raise Conflict(
+                f"{replicas} replicas of {each} GPUs each need {replicas * each}, pool {pool} has {len(gpus)}",
+                param="replicas",
+                hint=f"inferdeck scale {pool}={most}",
+            )
+
+    async def scale(self, pool: str, replicas: int) -> None:
+        """Remember what an operator asked for; see ``check``."""
+        self.check(pool, replicas)
+        await asyncio.to_thread(self._store.set_replicas, pool, replicas, self._configured[pool])
+        self._replicas[pool] = replicas
+
+    async def cordon(self, worker_id: str) -> None:
+        await asyncio.to_thread(self._store.set_cordon, worker_id, True)
+
+    async def uncordon(self, worker_id: str) -> None:
+        await asyncio.to_thread(self._store.set_cordon, worker_id, False)
+
+    def spec(self, pool: str, worker_id: str, gpus: tuple[int, ...] = ()) -> WorkerSpec:
+        """How a worker of this pool is run."""
+        wanted = self.settings[pool]
+        return WorkerSpec(
+            worker_id=worker_id,
+            pool=pool,
+            engine=wanted.engine,
+            model=wanted.model,
+            source=wanted.source,
+            announce_path=str(self._home.announcement(worker_id)),
+            log_path=str(self._home.log(f"worker-{worker_id}")),
+            cache_dir=str(self._home.cache),
+            dtype=wanted.dtype,
+            max_context=wanted.max_context,
+            kv_bytes=wanted.kv_memory,
+            tensor_parallel=wanted.tensor_parallel,
+            gpus=list(gpus),
+            threads=wanted.threads,
+            offline=wanted.offline,
+            engine_args=dict(wanted.engine_args),
+        )
+
+    def wants(self, spec: WorkerSpec | None, same: Callable[[WorkerSpec, WorkerSpec], bool]) -> bool:
+        """Whether a worker that was started with this spec is what its pool would start today."""
+        if spec is None or spec.pool not in self.settings:
+            return False
+        return same(replace(self.spec(spec.pool, spec.worker_id), gpus=spec.gpus), spec)

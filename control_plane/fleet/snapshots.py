@@ -1,0 +1,155 @@
+"""Everything that is known, as one value for operators and one for routers."""
+
+from __future__ import annotations
+
+import time
+from importlib.metadata import PackageNotFoundError, version
+
+from control_plane.contracts.fleet import (
+    EndpointSet,
+    GatewayView,
+    ModelView,
+    Pool,
+    Snapshot,
+    WorkerPhase,
+)
+from control_plane.fleet.changes import Changes
+from control_plane.fleet.controller import Controller
+from control_plane.fleet.events import Events
+from control_plane.fleet.gateways import Gateways
+from control_plane.fleet.pools import Pools
+from control_plane.fleet.requests import Requests
+from control_plane.fleet.routers import Routers, Session
+
+EVENTS = 50
+
+
+def package_version() -> str:
+    try:
+        return version("inferdeck")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+class Snapshots:
+    """Builds both when asked; what was built for a revision is kept until the next one."""
+
+    def __init__(
+        self,
+        control_plane_id: str,
+        pools: Pools,
+        controller: Controller,
+        gateways: Gateways,
+        routers: Routers,
+        requests: Requests,
+        events: Events,
+        changes: Changes,
+    ) -> None:
+        self._control_plane_id = control_plane_id
+        self._version = package_version()
+        self._pools = pools
+        self._controller = controller
+        self._gateways = gateways
+        self._routers = routers
+        self._requests = requests
+        self._events = events
+        self._changes = changes
+
+    def snapshot(self, *, finished_requests: bool = False) -> Snapshot:
+        now = time.monotonic()
+        routed = self._requests.in_flight()
+        workers = self._controller.ordered()
+        ended = self._requests.ended() if finished_requests else ()
+        return Snapshot(
+            revision=self._changes.revision,
+            taken_unix=time.time(),
+            control_plane_id=self._control_plane_id,
+            version=self._version,
+            pools=self._pool_views(),
+            workers=tuple(
+                worker.view(routed[worker.id], self._requests.latency(worker.id, now), now) for worker in workers
+            ),
+            gateways=self._gateway_views(now),
+            requests=(*ended, *self._requests.active()),
+            models=self.models(),
+            events=self._events.recent(EVENTS),
+        )
+
+    def endpoints(self) -> EndpointSet:
+        """Every worker, whatever its phase: routers pick the ready ones, and know which of the others come."""
+        now = time.monotonic()
+        return EndpointSet(
+            revision=self._changes.revision,
+            endpoints=tuple(worker.endpoint(now) for worker in self._controller.ordered()),
+            models=self.models(),
+        )
+
+    def models(self) -> tuple[ModelView, ...]:
+        """Every model that is configured, with or without workers."""
+        workers = self._controller.ordered()
+        views = []
+        for name, pool in self._pools.settings.items():
+            own = [worker for worker in workers if worker.pool == name]
+            infos = [worker.info.model for worker in own if worker.info is not None and worker.info.model is not None]
+            views.append(
+                ModelView(
+                    name=pool.model,
+                    pool=name,
+                    source=pool.source,
+                    max_context=infos[0].max_context if infos else pool.max_context,
+                    ready_workers=sum(worker.phase is WorkerPhase.READY for worker in own),
+                    engine=pool.engine,
+                )
+            )
+        return tuple(views)
+
+    def _pool_views(self) -> tuple[Pool, ...]:
+        workers = self._controller.ordered()
+        return tuple(
+            Pool(
+                name=name,
+                model=pool.model,
+                engine=pool.engine,
+                desired=self._pools.replicas(name),
+                ready=sum(worker.pool == name and worker.phase is WorkerPhase.READY for worker in workers),
+                observed=sum(worker.pool == name and worker.has_process for worker in workers),
+                source=pool.source,
+            )
+            for name, pool in self._pools.settings.items()
+        )
+
+    def _gateway_views(self, now: float) -> tuple[GatewayView, ...]:
+        """The gateways that are run here, and any other that has joined."""
+        own = {gateway.id: gateway for gateway in self._gateways.all()}
+        views = [
+            _gateway_view(gateway.id, gateway.pid, gateway.url, self._routers.get(gateway.id), now)
+            for gateway in own.values()
+        ]
+        views += [
+            _gateway_view(session.identity.id, session.identity.pid, session.identity.url, session, now)
+            for session in self._routers.all()
+            if session.identity.id not in own and session.joined
+        ]
+        return tuple(views)
+
+
+def _gateway_view(gateway_id: str, pid: int, url: str, session: Session | None, now: float) -> GatewayView:
+    if session is None:
+        return GatewayView(gateway_id, pid, url, ready=False)
+    stats = session.stats
+    return GatewayView(
+        id=gateway_id,
+        pid=pid,
+        url=url or session.identity.url,
+        ready=session.joined and stats.ready,
+        started_unix=session.identity.started_unix,
+        report_unix=session.report_unix,
+        in_flight=stats.in_flight,
+        queued=stats.queued,
+        requests_total=stats.requests_total,
+        responses=stats.responses,
+        latency=session.latency(now),
+        tokens_per_s=session.tokens_per_s(),
+        rss_bytes=stats.rss_bytes,
+        cpu_s=stats.cpu_s,
+    )
