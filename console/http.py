@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import ssl
 import time
@@ -196,6 +197,6 @@ class Connections:
         except TimeoutError:
             raise Unreachable(f"cannot reach {at.url}: no answer in {CONNECT_TIMEOUT_S:g} s") from None
         except OSError as error:
-            why = error.strerror or str(error)
-            raise Unreachable(f"cannot reach {at.url}: {why.lower() if error.errno else why}") from None
+            why = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else error.strerror or str(error)
+            raise Unreachable(f"cannot reach {at.url}: {why}") from None
         return connection

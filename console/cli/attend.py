@@ -130,6 +130,13 @@ class Attendant:
         say("everything is down")
         return INTERRUPTED if self._interrupts.first is signal.SIGINT else OK
 
+    async def end(self, interrupts: Interrupts) -> None:
+        """Bring everything down, from another event loop than the one it was started in."""
+        self._interrupts = interrupts
+        await self._bring_down(grace_s=GRACE_S)
+        self.own.let_go()
+        say("everything is down")
+
     async def _ended(self) -> int | None:
         """The control plane's exit code when it ends, None when an interrupt comes first."""
         ended = asyncio.create_task(self.own.ended())
