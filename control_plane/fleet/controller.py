@@ -255,7 +255,7 @@ class Controller:
         finally:
             worker.starting = False
             self.wake()
-        log.info("process made", extra={"worker": worker.id, "pid": process.pid})
+        log.info("process made", extra={"worker": worker.id, "worker_pid": process.pid})
         self._look_after(worker, process)
         if worker.stage is Stage.STOPPING:
             process.send(signal.SIGKILL if worker.killed else signal.SIGTERM)
@@ -288,8 +288,9 @@ class Controller:
             nonlocal ready
             if not ready and worker.phase is WorkerPhase.READY:
                 ready = True
-                took = time.monotonic() - worker.since_at
-                loaded = f" after {worker.info.load_s:.1f} s" if worker.info is not None and took < 1 else ""
+                loaded = (
+                    f", loaded in {worker.info.load_s:.1f} s" if worker.info is not None and worker.info.load_s else ""
+                )
                 self._events.record("worker_ready", f"worker/{worker.id}", f"ready{loaded}")
             self._changes.bump(structural=structural)
             if structural or worker.retiring:

@@ -193,7 +193,7 @@ class Gateways:
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
         write_record(self._home.gateway(gateway.id), child.pid, "")
-        log.info("gateway process made", extra={"gateway": gateway.id, "pid": child.pid})
+        log.info("gateway process made", extra={"gateway": gateway.id, "gateway_pid": child.pid})
         return Process.of_child(child)
 
     def _attach(self, path: Path, record: dict[str, Any]) -> Process | None:

@@ -121,7 +121,7 @@ class Platform:
             await asyncio.gather(*self._tasks, return_exceptions=True)
             await self.events.close()
             self._remove_drafts()
-        except Exception:
+        except BaseException:
             log.exception("the shutdown failed")
             self._tell("the shutdown failed, see the control plane's log")
             raise

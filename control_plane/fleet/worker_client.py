@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import grpc
 
@@ -39,6 +40,8 @@ class WorkerClient:
                 yield from_wire(load, Load)
         except grpc.aio.AioRpcError as error:
             raise error_from(error, peer=self.address) from None
+        except asyncio.CancelledError:
+            self._unless_cancelled()
         finally:
             call.cancel()
 
@@ -72,4 +75,16 @@ class WorkerClient:
         except grpc.aio.AioRpcError as error:
             raise error_from(error, peer=self.address) from None
         except grpc.aio.UsageError:
-            raise Unavailable(f"the connection to {self.address} is closed") from None
+            raise self._closed() from None
+        except asyncio.CancelledError:
+            self._unless_cancelled()
+
+    def _unless_cancelled(self) -> NoReturn:
+        """Closing a channel cancels its calls, which looks to their callers as if they had been cancelled."""
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError
+        raise self._closed() from None
+
+    def _closed(self) -> Unavailable:
+        return Unavailable(f"the connection to {self.address} is closed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Self
@@ -66,6 +67,7 @@ class Database:
         if self._version() == HEAD:
             return
         # Imported here: alembic costs a third of a second, and only a new store or a new version needs it.
+        logging.getLogger("alembic").setLevel(logging.WARNING)
         from alembic import command
         from alembic.config import Config
 

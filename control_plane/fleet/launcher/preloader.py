@@ -41,6 +41,7 @@ class Preloader:
         self._reading: asyncio.Task[None] | None = None
         self._waiting: dict[str, asyncio.Future[int]] = {}
         self._starting = asyncio.Lock()
+        self._ready = False
 
     @property
     def pid(self) -> int:
@@ -69,7 +70,8 @@ class Preloader:
             self._writer.close()
         if self._process is not None and not self._process.ended:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(END_S):
+                # While it imports it hears nothing.
+                async with asyncio.timeout(END_S if self._ready else 0.0):
                     await self._process.wait()
             self._process.send(signal.SIGKILL)
             await self._process.wait()
@@ -83,10 +85,10 @@ class Preloader:
         except OSError as error:
             ours.close()
             raise LaunchFailed(f"the preloader cannot be started: {error}") from None
-        self._process = Process.of_child(child)
+        self._process, self._ready = Process.of_child(child), False
         reader, self._writer = await asyncio.open_connection(sock=ours)
         self._reading = asyncio.create_task(self._read(reader, self._writer, self._process), name="preloader")
-        log.info("preloader started", extra={"pid": child.pid})
+        log.info("preloader started", extra={"preloader_pid": child.pid})
 
     def _popen(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
         with theirs, open_log(self._log_path) as output:
@@ -108,10 +110,11 @@ class Preloader:
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(LaunchFailed(f"the preloader ended ({process.exit}){self._last_words()}"))
-        log.info("preloader ended", extra={"pid": process.pid, "exit": process.exit})
+        log.info("preloader ended", extra={"preloader_pid": process.pid, "exit": process.exit})
 
     def _take(self, message: dict[str, Any]) -> None:
         if message.get("op") == "ready":
+            self._ready = True
             log.info("preloader ready", extra={"import_s": message.get("import_s")})
             return
         waiting = self._waiting.get(str(message.get("spec", "")))
