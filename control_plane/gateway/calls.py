@@ -18,7 +18,9 @@ from control_plane.contracts.call import CallHandle, RoutedCall, Router
 from control_plane.contracts.errors import DropReason, InferDeckError, InternalError, InvalidRequest
 from control_plane.contracts.fleet import Stage
 from control_plane.contracts.worker import Delta, Done, Finish, FinishReason, Sampling
-from control_plane.gateway.answer.shape import ChatShape, CompletionShape, Heading, Shape
+from control_plane.gateway.answer.bodies import chat_body, completion_body
+from control_plane.gateway.answer.events import ChatEvents, CompletionEvents, Events
+from control_plane.gateway.answer.heading import Heading
 from control_plane.gateway.answer.sinks import PlainSink, Sink, StreamSink
 from control_plane.gateway.figures import Figures
 from control_plane.gateway.http.exchange import Exchange
@@ -206,29 +208,30 @@ class Call:
             generation.model,
             "fp_" + prompt.hash[:10],
         )
-        shape: Shape
-        if self._chat:
-            shape = ChatShape(heading, with_usage=generation.include_usage)
-        else:
-            echo = prompt.text_of(generation.prompt) if generation.echo else ""
-            shape = CompletionShape(heading, with_usage=generation.include_usage, echo=echo)
+        echo = prompt.text_of(generation.prompt) if generation.echo else ""
         tally = self._desk.figures.model(generation.model)
         logprobs = "logprobs" in generation.sampling
         if generation.stream:
+            with_usage = generation.include_usage
+            events: Events
+            if self._chat:
+                events = ChatEvents(heading, with_usage=with_usage)
+            else:
+                events = CompletionEvents(heading, with_usage=with_usage, echo=echo)
             return StreamSink(
                 self,
                 exchange,
-                shape,
+                events,
                 tally,
                 logprobs=logprobs,
                 control_ids=prompt.control_ids,
                 choices=generation.choices,
-                with_usage=generation.include_usage,
+                with_usage=with_usage,
             )
         return PlainSink(
             self,
             exchange,
-            shape,
+            chat_body(heading) if self._chat else completion_body(heading, echo),
             tally,
             logprobs=logprobs,
             control_ids=prompt.control_ids,

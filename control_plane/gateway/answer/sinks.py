@@ -11,9 +11,10 @@ from typing import Protocol
 
 from control_plane.contracts.errors import InferDeckError, InternalError, RequestCancelled
 from control_plane.contracts.worker import Delta, Done, FinishReason, TokenLogprob
+from control_plane.gateway.answer.bodies import Body, Choice
+from control_plane.gateway.answer.events import DONE_EVENT, Events
 from control_plane.gateway.answer.json_text import quoted
 from control_plane.gateway.answer.logprobs import text_tokens
-from control_plane.gateway.answer.shape import DONE_EVENT, Choice, Shape
 from control_plane.gateway.error_body import error_event
 from control_plane.gateway.http.exchange import Exchange
 
@@ -48,13 +49,12 @@ class Owner(Protocol):
 class Sink:
     """What both kinds share: exactly one end, and no exception back to the router."""
 
-    __slots__ = ("_control_ids", "_exchange", "_logprobs", "_open", "_owner", "_shape", "_tally", "first_token_mono")
+    __slots__ = ("_control_ids", "_exchange", "_logprobs", "_open", "_owner", "_tally", "first_token_mono")
 
     def __init__(
         self,
         owner: Owner,
         exchange: Exchange,
-        shape: Shape,
         tally: Tally,
         *,
         logprobs: bool,
@@ -62,7 +62,6 @@ class Sink:
     ) -> None:
         self._owner = owner
         self._exchange = exchange
-        self._shape = shape
         self._tally = tally
         self._logprobs = logprobs
         self._control_ids = control_ids
@@ -112,13 +111,13 @@ class Sink:
 class StreamSink(Sink):
     """Events, each written as its delta comes. ``choices`` is how many the call has."""
 
-    __slots__ = ("_after", "_before", "_begun", "_choices", "_held", "_held_size", "_with_usage")
+    __slots__ = ("_after", "_before", "_begun", "_choices", "_events", "_held", "_held_size", "_with_usage")
 
     def __init__(
         self,
         owner: Owner,
         exchange: Exchange,
-        shape: Shape,
+        events: Events,
         tally: Tally,
         *,
         logprobs: bool,
@@ -126,12 +125,13 @@ class StreamSink(Sink):
         choices: int,
         with_usage: bool,
     ) -> None:
-        super().__init__(owner, exchange, shape, tally, logprobs=logprobs, control_ids=control_ids)
+        super().__init__(owner, exchange, tally, logprobs=logprobs, control_ids=control_ids)
         self._choices = choices
+        self._events = events
         self._with_usage = with_usage
         self._begun = False
-        self._before = [shape.before(choice) for choice in range(choices)]
-        self._after = shape.after
+        self._before = [events.before(choice) for choice in range(choices)]
+        self._after = events.after
         self._held: list[Delta] = []
         self._held_size = 0
         exchange.on_drained = self._drained
@@ -144,32 +144,32 @@ class StreamSink(Sink):
             if delta.text:
                 exchange.send((self._before[delta.choice] + quoted(delta.text) + self._after).encode())
         else:
-            self._write(self._events(delta), delta.done)
+            self._write(self._text_of(delta), delta.done)
 
     def _write(self, events: str, done: Done | None) -> None:
         payload = events.encode()
         if not self._begun:
             self._begun = True
             self.first_token_mono = time.monotonic()
-            opening = "".join(map(self._shape.opening, range(self._choices))).encode()
+            opening = "".join(map(self._events.opening, range(self._choices))).encode()
             self._exchange.begin(200, STREAM_HEADERS, opening + payload)
             payload = b""
         if done is not None:
-            ending = self._shape.usage(done).encode() + DONE_EVENT if self._with_usage else DONE_EVENT
+            ending = self._events.usage(done).encode() + DONE_EVENT if self._with_usage else DONE_EVENT
             self._exchange.finish(payload + ending)
             self._done()
         elif payload:
             self._exchange.send(payload)
 
-    def _events(self, delta: Delta) -> str:
+    def _text_of(self, delta: Delta) -> str:
         events = ""
         logprobs = text_tokens(delta.logprobs, self._control_ids) if self._logprobs else []
         if logprobs:
-            events = self._shape.content(delta.choice, delta.text, logprobs)
+            events = self._events.with_logprobs(delta.choice, delta.text, logprobs)
         elif delta.text:
             events = self._before[delta.choice] + quoted(delta.text) + self._after
         if delta.finish is not None:
-            events += self._shape.closing(delta.choice, _FINISH[delta.finish.reason])
+            events += self._events.closing(delta.choice, _FINISH[delta.finish.reason])
         return events
 
     def _hold(self, delta: Delta) -> None:
@@ -201,7 +201,7 @@ class StreamSink(Sink):
 
     def _release(self) -> tuple[str, Done | None]:
         held, self._held, self._held_size = self._held, [], 0
-        return "".join(map(self._events, held)), held[-1].done if held else None
+        return "".join(map(self._text_of, held)), held[-1].done if held else None
 
     def _fail(self, error: InferDeckError) -> None:
         if self._begun:
@@ -216,20 +216,21 @@ class StreamSink(Sink):
 class PlainSink(Sink):
     """One body, when everything is there."""
 
-    __slots__ = ("_finish", "_parts", "_tokens")
+    __slots__ = ("_body", "_finish", "_parts", "_tokens")
 
     def __init__(
         self,
         owner: Owner,
         exchange: Exchange,
-        shape: Shape,
+        body: Body,
         tally: Tally,
         *,
         logprobs: bool,
         control_ids: frozenset[int],
         choices: int,
     ) -> None:
-        super().__init__(owner, exchange, shape, tally, logprobs=logprobs, control_ids=control_ids)
+        super().__init__(owner, exchange, tally, logprobs=logprobs, control_ids=control_ids)
+        self._body = body
         self._parts: list[list[str]] = [[] for _ in range(choices)]
         self._tokens: list[list[TokenLogprob]] = [[] for _ in range(choices)]
         self._finish = ["stop"] * choices
@@ -247,7 +248,7 @@ class PlainSink(Sink):
                 Choice("".join(parts), finish, tokens if self._logprobs else None)
                 for parts, finish, tokens in zip(self._parts, self._finish, self._tokens, strict=True)
             ]
-            self._exchange.respond(200, self._shape.whole(choices, delta.done).encode())
+            self._exchange.respond(200, self._body(choices, delta.done).encode())
             self._done()
 
     def _fail(self, error: InferDeckError) -> None:
