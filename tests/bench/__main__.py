@@ -56,9 +56,9 @@ ROWS: dict[str, Callable[[Stack], Awaitable[Figures]]] = {
 }
 
 
-async def measure(names: list[str], repetitions: int, workers: int, python: str) -> Report:
+async def measure(names: list[str], repetitions: int, workers: int) -> Report:
     report = Report()
-    async with running_stack(workers, python, delay_s=STEP_S, max_num_seqs=64) as stack:
+    async with running_stack(workers, delay_s=STEP_S, max_num_seqs=64) as stack:
         await warm_up(stack)
         for repetition in range(repetitions):
             report.add("calibration", {"loop_ns": await asyncio.to_thread(calibration_ns)})
@@ -81,7 +81,7 @@ def main() -> int:
     if unknown := set(arguments.rows) - set(ROWS):
         parser.error(f"no row {sorted(unknown)[0]}; there are {', '.join(ROWS)}")
     names = [name for name in ROWS if not arguments.rows or name in arguments.rows]
-    report = uvloop.run(measure(names, arguments.repetitions, arguments.workers, sys.executable))
+    report = uvloop.run(measure(names, arguments.repetitions, arguments.workers))
     print(report.table())
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs", file=sys.stderr)
     if arguments.json:

@@ -1,4 +1,4 @@
-"""The system under test: control plane, gateway and scripted workers, each the real process, started as ``up`` does."""
+"""The system under test: control plane, gateway and workers, each the real process, started as ``up`` does."""
 
 from __future__ import annotations
 
@@ -38,39 +38,45 @@ class Stack:
 
 
 @asynccontextmanager
-async def running_stack(workers: int, python: str = sys.executable, **engine_args: Any) -> AsyncIterator[Stack]:
-    """A stack with its own home and free ports; every process of it has ended afterwards."""
+async def running_stack(
+    workers: int, *, config: str = "", start_timeout_s: float = START_TIMEOUT_S, **engine_args: Any
+) -> AsyncIterator[Stack]:
+    """A stack with its own home and free ports; every process of it has ended afterwards.
+
+    Without a ``config`` (TOML, with port 0 everywhere) its workers are scripted, with these arguments of their engine.
+    """
     with tempfile.TemporaryDirectory(prefix="inferdeck-bench-") as folder:
         home = Path(folder)
         trace = home / "trace.jsonl"
-        config = home / "config.toml"
-        config.write_text(_config(workers, {"trace_path": str(trace), **engine_args}))
-        process = await _start(python, home, config)
+        path = home / "config.toml"
+        path.write_text(config or _scripted_config(workers, {"trace_path": str(trace), **engine_args}))
+        process = await _start(home, path)
         try:
-            yield await _serving(process, home, workers, trace)
+            yield await _serving(process, home, workers, trace, time.monotonic() + start_timeout_s)
         finally:
             await _end(process, home)
 
 
-def _config(workers: int, engine_args: dict[str, Any]) -> str:
+def _scripted_config(workers: int, engine_args: dict[str, Any]) -> str:
     lines = ["[gateway]", "port = 0", "[api]", "port = 0", "[[pool]]", 'name = "bench"', f'model = "{MODEL}"']
     lines += ['engine = "scripted"', f"replicas = {workers}", "[pool.engine_args]"]
     lines += [f"{name} = {json.dumps(value)}" for name, value in engine_args.items()]
     return "\n".join(lines) + "\n"
 
 
-async def _start(python: str, home: Path, config: Path) -> asyncio.subprocess.Process:
+async def _start(home: Path, config: Path) -> asyncio.subprocess.Process:
     arguments = ["-m", "control_plane", "serve", "--home", str(home), "--config", str(config)]
     with _open(home / "serve.out") as out:
-        return await asyncio.create_subprocess_exec(python, *arguments, stdout=out, stderr=out, cwd=ROOT)
+        return await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=out, stderr=out, cwd=ROOT)
 
 
 def _open(path: Path) -> BinaryIO:
     return open(path, "wb")
 
 
-async def _serving(process: asyncio.subprocess.Process, home: Path, workers: int, trace: Path) -> Stack:
-    deadline = time.monotonic() + START_TIMEOUT_S
+async def _serving(
+    process: asyncio.subprocess.Process, home: Path, workers: int, trace: Path, deadline: float
+) -> Stack:
     while time.monotonic() < deadline and process.returncode is None:
         announced = [item for item in _announcements(home) if item.phase == "serving"]
         gateways = [json.loads(path.read_text()) for path in (home / "run" / "gateways").glob("*.json")]
