@@ -62,13 +62,14 @@ class ConsoleApp(App[int]):
         super().__init__()
         self.look = look or find_look(self)
         self.readonly = readonly
+        self.typed: list[str] = []
         self._feed, self._operator, self._clock, self._paint_s = feed, operator, clock, paint_s
         self._board = Board(feed.place)
         self._notices = Notices()
         self._navigator = Navigator(self)
         self._frozen: View | None = None
         self._painted = float("-inf")
-        self._log_target = ""
+        self._reading: tuple[str, object] = ("", None)
         self._log_reader: Worker[None] | None = None
         self.register_theme(THEME)
         self.theme = self.look.theme
@@ -149,7 +150,7 @@ class ConsoleApp(App[int]):
         self.tell(f"drain {message.worker_id}: {message.error}", "error", f"drain {message.worker_id}")
 
     def on_log_read(self, message: LogRead) -> None:
-        if message.target == self._log_target and (current := self._navigator.current) is not None:
+        if message.target == self._reading[0] and (current := self._navigator.current) is not None:
             current.read(message)
 
     def on_previewed(self, message: Previewed) -> None:
@@ -165,12 +166,12 @@ class ConsoleApp(App[int]):
     def previous(self) -> None:
         self._navigator.previous()
 
-    def read_log(self, target: str) -> None:
-        if target == self._log_target and self._log_reader is not None:
+    def read_log(self, target: str, reader: object) -> None:
+        if self._reading == (target, reader):
             return
         if self._log_reader is not None:
             self._log_reader.cancel()
-        self._log_target, self._log_reader = target, None
+        self._reading, self._log_reader = (target, reader), None
         if target:
             self._log_reader = self.run_worker(follow(self._feed, target, self.post_message), group="log")
 

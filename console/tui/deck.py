@@ -17,6 +17,8 @@ from console.tui.route import Route
 class Deck(Protocol):
     look: Look
     readonly: bool
+    typed: list[str]
+    """The commands that were typed so far, oldest first."""
 
     def view(self) -> View:
         """What is shown now; it stands still while paused."""
@@ -60,8 +62,8 @@ class Deck(Protocol):
         """What the notice bar shows now."""
         ...
 
-    def read_log(self, target: str) -> None:
-        """Follow a log; its lines come to the current screens as ``LogRead``, until another is asked for."""
+    def read_log(self, target: str, reader: object) -> None:
+        """Follow a log, from its tail for a new reader; it comes to the current screen as ``LogRead``."""
         ...
 
 

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from console.tui.render.figures import finite
 from console.tui.render.states import fresh, kv_use
 from control_plane.contracts.fleet import Snapshot
 
@@ -40,7 +41,7 @@ class History:
                 ring.clear()
             elif since < _CLOSEST_S:
                 continue
-            tokens = worker.load.tokens_per_s if worker.load is not None and fresh(worker, now) else None
+            tokens = finite(worker.load.tokens_per_s) if worker.load is not None and fresh(worker, now) else None
             ring.append(Sample(now, kv_use(worker, now), tokens))
         for gone in [name for name, ring in self._rings.items() if now - ring[-1].at > KEPT_S]:
             del self._rings[gone]

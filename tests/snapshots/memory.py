@@ -183,10 +183,24 @@ def request(name: str, worker_id: str = "smollm2-1", at: float = NOW, **changes:
     return replace(view, **changes)
 
 
-def snapshot(at: float = NOW, workers: int = 2, requests: int = 8, revision: int = 1, **changes: Any) -> Snapshot:
-    names = [f"smollm2-{index + 1}" for index in range(workers)]
+def snapshot(
+    at: float = NOW,
+    workers: int | tuple[WorkerView, ...] = 2,
+    requests: int | tuple[RequestView, ...] = 8,
+    revision: int = 1,
+    **changes: Any,
+) -> Snapshot:
+    """A platform that works, with so many workers and requests, or with these."""
     pace = at - NOW
-    views = tuple(worker(name, _kv(pace, index), at) for index, name in enumerate(names))
+    if isinstance(workers, int):
+        names = [f"smollm2-{index + 1}" for index in range(workers)]
+        workers = tuple(worker(name, _kv(pace, index), at) for index, name in enumerate(names))
+    if isinstance(requests, int):
+        requests = _requests(requests, [view.id for view in workers], at)
+    return _platform(at, workers, requests, revision, changes)
+
+
+def _requests(number: int, names: list[str], at: float) -> tuple[RequestView, ...]:
     phases = (RequestPhase.DECODING, RequestPhase.DECODING, RequestPhase.DISPATCHED, RequestPhase.QUEUED)
     listed = [
         request(
@@ -199,7 +213,7 @@ def snapshot(at: float = NOW, workers: int = 2, requests: int = 8, revision: int
             ttft_s=0.2 + 0.03 * index if index % 4 < 2 else 0.0,
             itl_p50_s=0.047 if index % 4 < 2 else 0.0,
         )
-        for index in range(requests)
+        for index in range(number)
     ]
     ended = [
         request("req-4fa", "smollm2-1", at, phase=RequestPhase.FINISHED, reason="stop", arrival_unix=at - 30),
@@ -208,6 +222,17 @@ def snapshot(at: float = NOW, workers: int = 2, requests: int = 8, revision: int
         ),
         request("req-4f8", "smollm2-1", at, phase=RequestPhase.FAILED, reason="worker_lost", arrival_unix=at - 36),
     ]
+    return tuple(listed + ended)
+
+
+def _platform(
+    at: float,
+    workers: tuple[WorkerView, ...],
+    requests: tuple[RequestView, ...],
+    revision: int,
+    changes: dict[str, Any],
+) -> Snapshot:
+    pace, count = at - NOW, len(workers)
     events = (
         Event(1, NOW - 62, "platform_started", "control-plane/cp-1", "control plane started"),
         Event(2, NOW - 50, "worker_ready", "worker/smollm2-1", "ready after 3.4 s"),
@@ -217,8 +242,8 @@ def snapshot(at: float = NOW, workers: int = 2, requests: int = 8, revision: int
     )
     total = 4000 + int(6.3 * pace)
     values: dict[str, Any] = {
-        "pools": (Pool("smollm2", "smollm2-135m", "vllm", workers, workers, workers, "builtin:smollm2-135m"),),
-        "workers": views,
+        "pools": (Pool("smollm2", "smollm2-135m", "vllm", count, count, count, "builtin:smollm2-135m"),),
+        "workers": workers,
         "gateways": (
             GatewayView(
                 "g1",
@@ -227,7 +252,7 @@ def snapshot(at: float = NOW, workers: int = 2, requests: int = 8, revision: int
                 True,
                 NOW - 3700,
                 at,
-                requests,
+                sum(request.phase.active for request in requests),
                 1,
                 total,
                 {200: total - 40, 429: 31 + int(0.4 * pace), 503: 9},
@@ -237,8 +262,8 @@ def snapshot(at: float = NOW, workers: int = 2, requests: int = 8, revision: int
                 40 + 0.12 * pace,
             ),
         ),
-        "requests": tuple(listed + ended),
-        "models": (ModelView("smollm2-135m", "smollm2", "builtin:smollm2-135m", 2048, workers, "vllm"),),
+        "requests": requests,
+        "models": (ModelView("smollm2-135m", "smollm2", "builtin:smollm2-135m", 2048, count, "vllm"),),
         "events": events,
     }
     return Snapshot(revision, at, "cp-1", "0.1.0", **(values | changes))

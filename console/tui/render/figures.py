@@ -1,40 +1,54 @@
-"""Numbers for narrow columns. None is a number that nobody knows: it is drawn as a dash."""
+"""Numbers for narrow columns. None is a number that nobody knows, and is drawn as a dash; so is one that is none."""
 
 from __future__ import annotations
 
+import math
 import time
 
+from console import figures
 from console.figures import NONE as UNKNOWN
-from console.figures import age, percent
 
-__all__ = ["UNKNOWN", "age", "clock", "count", "duration", "known", "percent", "rate", "size"]
+__all__ = ["UNKNOWN", "age", "clock", "count", "duration", "finite", "known", "percent", "rate", "size"]
+
+
+def finite(value: float | None) -> float | None:
+    """The number, unless it is infinite or not a number."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def count(value: float | None) -> str:
     """A whole number, shortened above 9,999: 9999, 12k, 3.4M, 5.6G."""
-    if value is None:
+    if finite(value) is None or value is None:
         return UNKNOWN
     number = round(value)
     if abs(number) < 10_000:
         return str(number)
     if abs(number) < 999_500:
         return f"{number / 1e3:.0f}k"
-    return f"{number / 1e6:.1f}M" if abs(number) < 999_950_000 else f"{number / 1e9:.1f}G"
+    if abs(number) < 999_950_000:
+        return f"{number / 1e6:.1f}M"
+    return f"{number / 1e9:.1f}G" if abs(number) < 1e13 else f"{number:.0e}"
 
 
 def rate(value: float | None) -> str:
     """Something per second: 0, 0.4, 6.3, 412, 12k."""
-    if value is None:
+    if value is not None and 0.05 <= abs(value) < 9.95:
+        return f"{value:.1f}"
+    return count(value)
+
+
+def percent(fraction: float | None) -> str:
+    if finite(fraction) is None or fraction is None:
         return UNKNOWN
-    return f"{value:.1f}" if 0.05 <= abs(value) < 9.95 else count(value)
+    return figures.percent(fraction) if abs(fraction) < 10 else f"{count(fraction * 100)}%"
 
 
 def duration(seconds: float | None) -> str:
     """A latency in three digits: 85µs, 4.2ms, 312ms, 1.90s, 12.3s, 2m05s."""
-    if seconds is None:
+    if finite(seconds) is None or seconds is None:
         return UNKNOWN
     magnitude = abs(seconds)
-    if magnitude == 0:
+    if magnitude < 0.5e-6:
         return "0s"
     if magnitude < 0.9995e-3:
         return f"{seconds * 1e6:.0f}µs"
@@ -47,15 +61,22 @@ def duration(seconds: float | None) -> str:
     return f"{seconds:.1f}s" if magnitude < 59.95 else age(seconds)
 
 
+def age(seconds: float | None) -> str:
+    """How long something has lasted: 8s, 2m05s, 3h10m, 4d2h. Clocks differ a little, so less than nothing is 0s."""
+    if finite(seconds) is None or seconds is None:
+        return UNKNOWN
+    return figures.age(max(0.0, seconds)) if seconds < 1e9 else "ever"
+
+
 def size(number: float | None) -> str:
     """Bytes in powers of 1024: 512MiB, 1.3GiB."""
-    if number is None:
+    if finite(number) is None or number is None:
         return UNKNOWN
     for unit in ("B", "KiB", "MiB"):
         if abs(number) < 1024:
             return f"{number:.0f}{unit}"
         number /= 1024
-    return f"{number:.1f}GiB"
+    return f"{count(number)}GiB" if abs(number) >= 9999 else f"{number:.1f}GiB"
 
 
 def clock(unix: float | None) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rich.style import Style
 
-from console.tui.render.figures import age
+from console.tui.render.figures import age, finite
 from console.tui.render.look import Look
 from control_plane.contracts.fleet import RequestPhase, RequestView, WorkerPhase, WorkerView
 
@@ -74,7 +74,7 @@ def fresh(worker: WorkerView, now_unix: float) -> bool:
 
 def kv_use(worker: WorkerView, now_unix: float) -> float | None:
     """The used fraction of the worker's KV cache, None when it is not known now."""
-    return worker.load.kv_usage if worker.load is not None and fresh(worker, now_unix) else None
+    return finite(worker.load.kv_usage) if worker.load is not None and fresh(worker, now_unix) else None
 
 
 def kv_band(use: float | None, look: Look) -> tuple[str, Style]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from console.tui.render.figures import count, duration, known
+from console.tui.render.figures import count, duration, finite, known
 from console.tui.render.look import Look
 from console.tui.render.spans import Span, fit
 from control_plane.contracts.fleet import RequestPhase, RequestView, Stage
@@ -16,10 +16,10 @@ _SMALLEST_AXIS = 10
 def waterfall(request: RequestView, width: int, look: Look) -> list[list[Span]]:
     """A line per stage, oldest first, then the axis. A running request's bars end where its clock stands."""
     palette = look.palette
-    stages = sorted(request.stages, key=lambda stage: stage.start_s)
+    stages = sorted((stage for stage in request.stages if _drawable(stage)), key=lambda stage: stage.start_s)
     if not stages:
         return [[("no stage has ended yet", palette.dim)]]
-    end = max(request.duration_s, *(stage.start_s + stage.duration_s for stage in stages))
+    end = max(finite(request.duration_s) or 0.0, *(stage.start_s + stage.duration_s for stage in stages))
     notes = width >= 96
     axis = max(_SMALLEST_AXIS, width - _NAME - _TIME - 2 - (30 if notes else 0))
     lines = []
@@ -28,7 +28,7 @@ def waterfall(request: RequestView, width: int, look: Look) -> list[list[Span]]:
             stage.name, palette.good if stage.name == "decode" else palette.series
         )
         line: list[Span] = [
-            (f"{stage.name:<{_NAME}}"[:_NAME], palette.text),
+            *fit([(stage.name, palette.text)], _NAME, look.glyphs.ellipsis),
             (f"{duration(stage.duration_s):>{_TIME}} ", palette.title),
             (look.glyphs.down, palette.edge),
             *fit([(_bar(stage, end, axis, look), style)], axis, look.glyphs.ellipsis),
@@ -37,6 +37,10 @@ def waterfall(request: RequestView, width: int, look: Look) -> list[list[Span]]:
             line.append((f" {_note(stage, request)}", palette.dim))
         lines.append(line)
     return [*lines, _axis(end, axis, look)]
+
+
+def _drawable(stage: Stage) -> bool:
+    return math.isfinite(stage.start_s + stage.duration_s) and stage.duration_s >= 0
 
 
 def stage_notes(request: RequestView) -> list[str]:
@@ -50,12 +54,16 @@ def _bar(stage: Stage, end: float, width: int, look: Look) -> str:
         return ""
     eighths = look.glyphs.bar_eighths
     parts = len(eighths)
-    start = min(width * parts - 1, max(0, math.floor(stage.start_s / end * width * parts)))
-    length = max(1, round(stage.duration_s / end * width * parts))
+    start = min(width * parts - 1, math.floor(_share(stage.start_s, end) * width * parts))
+    length = max(1, round(_share(stage.duration_s, end) * width * parts))
     first, whole = divmod(start, parts)
     length = min(length + whole, (width - first) * parts)  # partial blocks grow from the left: begin at the cell's edge
     full, rest = divmod(length, parts)
     return " " * first + eighths[-1] * full + (eighths[rest - 1] if rest else "")
+
+
+def _share(part: float, whole: float) -> float:
+    return min(1.0, max(0.0, part / whole))
 
 
 def _note(stage: Stage, request: RequestView) -> str:

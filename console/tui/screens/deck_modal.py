@@ -18,7 +18,7 @@ from console.tui.widgets.too_small import TooSmall, too_small
 
 
 class DeckModal(ModalScreen[None]):
-    AUTO_FOCUS = None
+    AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
 
     def compose(self) -> ComposeResult:

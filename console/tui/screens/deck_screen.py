@@ -30,7 +30,7 @@ COMMON_HINTS: tuple[Hint, ...] = (("/", "filter"), (":", "command"), ("p", "paus
 
 
 class DeckScreen(Screen[None]):
-    AUTO_FOCUS = None
+    AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("colon", "prompt(':')", show=False),
         Binding("slash", "prompt('/')", show=False),
@@ -121,7 +121,7 @@ class DeckScreen(Screen[None]):
         return self.query_one(Body).size
 
     def on_screen_resume(self) -> None:
-        deck_of(self).read_log(self.log_target)
+        deck_of(self).read_log(self.log_target, self)
         self.call_after_refresh(self._repaint)
 
     def _resized(self) -> None:

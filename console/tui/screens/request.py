@@ -110,7 +110,7 @@ def _output(request: RequestView, width: int, look: Look) -> list[Span]:
     palette = look.palette
     spans: list[Span] = [("  output ", palette.dim), (count(request.output_tokens), palette.series)]
     if request.max_tokens:
-        filled, empty = bar(request.output_tokens / request.max_tokens, min(40, width - 30), look)
+        filled, empty = bar(min(1.0, request.output_tokens / request.max_tokens), min(40, width - 30), look)
         spans += [(f" of at most {count(request.max_tokens)} tokens  ", palette.dim)]
         spans += [(filled, palette.series), (empty, palette.faint)]
     return spans

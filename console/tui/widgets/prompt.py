@@ -74,9 +74,9 @@ class Prompt(Vertical):
     def __init__(self, completions: Completions) -> None:
         super().__init__()
         self._completions = completions
-        self._past: list[str] = []
         self._at = 0
         self._sigil = ":"
+        self._cycle: Sequence[str] = ()
 
     def compose(self) -> ComposeResult:
         yield Lines(classes="candidates")
@@ -90,7 +90,7 @@ class Prompt(Vertical):
 
     def open(self, sigil: str, text: str = "") -> None:
         """Start to type: ``:`` for a command, ``/`` for a filter."""
-        self._sigil, self._at = sigil, len(self._past)
+        self._sigil, self._at, self._cycle = sigil, len(deck_of(self).typed), ()
         self.display = True
         self.query_one(".candidates", Lines).display = sigil == ":"
         self.query_one(".sigil", Lines).put([[(sigil, deck_of(self).look.palette.key)]])
@@ -107,22 +107,26 @@ class Prompt(Vertical):
 
     def complete(self) -> None:
         """As far as all candidates agree, then one after the other."""
+        typed = self.line.value
+        if typed in self._cycle:
+            self._set(self._cycle[(self._cycle.index(typed) + 1) % len(self._cycle)])
+            return
         offered = self._offered()
         if not offered:
             return
-        typed = self.line.value
         common = _common_start(offered)
         if len(common) > len(typed):
             self._set(common)
         else:
-            index = offered.index(typed) + 1 if typed in offered else 0
-            self._set(offered[index % len(offered)])
+            self._cycle = offered
+            self._set(offered[0])
 
     def recall(self, by: int) -> None:
-        if self._sigil != ":" or not self._past:
+        past = deck_of(self).typed
+        if self._sigil != ":" or not past:
             return
-        self._at = max(0, min(len(self._past), self._at + by))
-        self._set(self._past[self._at] if self._at < len(self._past) else "")
+        self._at = max(0, min(len(past), self._at + by))
+        self._set(past[self._at] if self._at < len(past) else "")
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
@@ -136,7 +140,7 @@ class Prompt(Vertical):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         if self._sigil == ":" and event.value.strip():
-            self._past.append(event.value)
+            deck_of(self).typed.append(event.value)
             self.post_message(self.Entered(event.value))
         self._close()
 

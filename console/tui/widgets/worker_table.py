@@ -19,7 +19,7 @@ def worker_table() -> Table[WorkerView]:
 
 def _haystack(worker: WorkerView) -> str:
     model = worker.info.model.name if worker.info and worker.info.model else ""
-    return " ".join((worker.id, worker.pool, worker.phase.name, worker.reason, worker.address, model))
+    return " ".join((worker.id, worker.pool, worker.phase.name, worker.reason, model))
 
 
 def _load(worker: WorkerView, at: Context) -> Load | None:

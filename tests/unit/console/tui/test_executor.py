@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from textual.message import Message
+
+from console.tui import executor
+from console.tui.messages import DrainEnded, DrainMoved, Previewed, Told
+from console.tui.order import Order, Target, Verb
+from control_plane.contracts.errors import NotFound, Unavailable
+from control_plane.contracts.fleet import DrainProgress
+from tests.snapshots.memory import MemoryPlatform
+
+
+def order(verb: Verb, *names: str, replicas: int = 0) -> Order:
+    return Order(verb, tuple(Target(name, "x") for name in names), replicas)
+
+
+async def done(platform: MemoryPlatform, what: Order) -> list[Message]:
+    posted: list[Message] = []
+    await asyncio.wait_for(executor.carry_out(what, platform, posted.append), 10)
+    return posted
+
+
+async def previewed(platform: MemoryPlatform, what: Order) -> Previewed:
+    posted: list[Message] = []
+    await asyncio.wait_for(executor.preview(what, platform, posted.append), 10)
+    (message,) = posted
+    assert isinstance(message, Previewed)
+    return message
+
+
+async def test_every_target_is_done_and_told() -> None:
+    platform = MemoryPlatform()
+    told = await done(platform, order(Verb.CANCEL, "r1", "r2"))
+    assert platform.done == [("cancel", "r1"), ("cancel", "r2")]
+    assert [(m.text, m.severity) for m in told if isinstance(m, Told)] == [
+        ("r1: cancel done", "info"),
+        ("r2: cancel done", "info"),
+    ]
+
+
+async def test_each_verb_calls_its_own() -> None:
+    platform = MemoryPlatform()
+    await done(platform, order(Verb.CORDON, "w1"))
+    await done(platform, order(Verb.UNCORDON, "w1"))
+    await done(platform, order(Verb.SCALE, "pool", replicas=3))
+    assert platform.done == [("cordon", "w1"), ("uncordon", "w1"), ("scale", "pool", 3)]
+
+
+async def test_a_refusal_is_told_in_the_platforms_words_and_the_rest_goes_on() -> None:
+    platform = MemoryPlatform(refuse=NotFound("no worker w1"))
+    told = await done(platform, order(Verb.CORDON, "w1", "w2"))
+    assert [m.text for m in told if isinstance(m, Told)] == ["cordon w1: no worker w1", "cordon w2: no worker w1"]
+    assert {m.severity for m in told if isinstance(m, Told)} == {"error"}
+
+
+async def test_a_drain_is_told_as_it_comes_forward() -> None:
+    platform = MemoryPlatform()
+    steps = [DrainProgress("w1", 3), DrainProgress("w1", 1), DrainProgress("w1", 0, done=True)]
+    for step in steps:
+        platform.drain_queue.put_nowait(step)
+    told = await done(platform, order(Verb.DRAIN, "w1"))
+    assert [m.progress for m in told if isinstance(m, DrainMoved)] == steps
+    assert not [m for m in told if isinstance(m, DrainEnded)]
+
+
+async def test_a_drain_that_cannot_be_followed_is_told() -> None:
+    platform = MemoryPlatform()
+    platform.drain_queue.put_nowait(DrainProgress("w1", 3))
+    platform.drain_queue.put_nowait(Unavailable("gone"))
+    *_, last = await done(platform, order(Verb.DRAIN, "w1"))
+    assert isinstance(last, DrainEnded)
+    assert last.error == "gone"
+
+
+async def test_a_drain_whose_stream_just_stops_is_told() -> None:
+    class Stopping(MemoryPlatform):
+        async def drain(self, worker_id: str, *, dry_run: bool = False) -> AsyncIterator[DrainProgress]:
+            yield DrainProgress(worker_id, 3)
+
+    *_, last = await done(Stopping(), order(Verb.DRAIN, "w1"))
+    assert isinstance(last, DrainEnded)
+    assert "stays cordoned" in last.error
+
+
+async def test_a_preview_is_the_same_call_without_its_last_step() -> None:
+    platform = MemoryPlatform()
+    assert (await previewed(platform, order(Verb.CORDON, "w1"))).text == "would do it"
+    assert (await previewed(platform, order(Verb.CANCEL, "a", "b"))).text == "would do it"
+    shown = await previewed(platform, order(Verb.DRAIN, "w1", "w2"))
+    assert shown.text == "would cordon w1 and wait for 3 requests; would cordon w2 and wait for 3 requests"
+    assert platform.done == []
+
+
+async def test_a_preview_that_fails_says_so() -> None:
+    shown = await previewed(MemoryPlatform(refuse=NotFound("no worker w1")), order(Verb.CORDON, "w1"))
+    assert shown.failed
+    assert shown.text == "no worker w1"
