@@ -82,9 +82,7 @@ async def _serving(
         gateways = [json.loads(path.read_text()) for path in (home / "run" / "gateways").glob("*.json")]
         if len(announced) == workers and gateways and (home / "state.json").exists():
             url = urlsplit(gateways[0]["url"])
-            assert url.hostname
-            assert url.port
-            if await _ready(url.hostname, url.port):
+            if url.hostname and url.port and await _ready(url.hostname, url.port):
                 return Stack(
                     host=url.hostname,
                     port=url.port,
