@@ -60,7 +60,7 @@ class Worker:
     """One worker process; ``live`` is its whole life. Made and used inside a running loop."""
 
     def __init__(self, spec: WorkerSpec) -> None:
-        self._spec = spec
+        self.spec = spec
         self._started_unix = time.time()
         self._started_mono = time.monotonic()
         self._announcement = Announcement(
@@ -82,7 +82,7 @@ class Worker:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
         try:
-            engine = make_engine(self._spec)
+            engine = make_engine(self.spec)
         except Exception as error:
             return self._not_started(error)
         try:
@@ -133,7 +133,7 @@ class Worker:
         return None
 
     async def _serve(self, engine: Engine, model: ModelInfo) -> tuple[WorkerServer, str]:
-        spec = self._spec
+        spec = self.spec
         info = WorkerInfo(
             worker_id=spec.worker_id,
             instance_id=self._announcement.instance_id,
@@ -201,7 +201,7 @@ class Worker:
 
     def _stopped(self) -> int:
         with contextlib.suppress(OSError):
-            Path(self._spec.announce_path).unlink()
+            Path(self.spec.announce_path).unlink()
         return EXIT_OK
 
     def _on_progress(self, detail: str, progress: float) -> None:
@@ -209,7 +209,7 @@ class Worker:
 
     def _announce(self, **changes: Any) -> None:
         self._announcement = dataclasses.replace(self._announcement, **changes)
-        self._announcement.save(Path(self._spec.announce_path))
+        self._announcement.save(Path(self.spec.announce_path))
 
 
 async def prove(engine: Engine) -> None:

@@ -1,0 +1,141 @@
+"""What a worker asks of its engine while it starts, with engines that do not keep the contract."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from control_plane.contracts.worker import CallError, Delta, Done, Generate, ModelInfo
+from control_plane.contracts.worker_spec import Announcement
+from tests.scripted_worker import read_announcement, scripted_spec
+from workers import lifecycle
+from workers.engine.base import EngineDead, Sink
+from workers.engine.scripted import ScriptedEngine
+from workers.lifecycle import EXIT_NOT_STARTED, EXIT_OK, Worker, prove
+
+
+class Answering(ScriptedEngine):
+    """Answers every call with the given delta, or never."""
+
+    answer: Delta | None = None
+
+    def submit(self, call: Generate, sink: Sink) -> None:
+        if self.answer is not None:
+            self.answer.call = call.call
+            sink([self.answer])
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (Delta(0, error=CallError("internal_error", "broken")), "broken"),
+        (Delta(0, done=Done(1, 0, 0)), "ended empty"),
+    ],
+)
+async def test_an_engine_that_generates_nothing_is_not_proved(tmp_path: Path, answer: Delta, message: str) -> None:
+    engine = Answering(scripted_spec(tmp_path))
+    engine.answer = answer
+    with pytest.raises(EngineDead, match=message):
+        await prove(engine)
+
+
+async def test_an_engine_that_never_answers_is_not_proved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "PROOF_TIMEOUT_S", 0.05)
+    with pytest.raises(EngineDead, match="nothing within"):
+        await prove(Answering(scripted_spec(tmp_path)))
+
+
+async def announced(worker: Worker, accept: Callable[[Announcement], bool]) -> Announcement:
+    async with asyncio.timeout(20):
+        while True:
+            found = read_announcement(worker.spec)
+            if found is not None and accept(found):
+                return found
+            await asyncio.sleep(0.01)
+
+
+def serving(announcement: Announcement) -> bool:
+    return announcement.phase == "serving"
+
+
+async def live(worker: Worker, until: Callable[[Announcement], bool]) -> tuple[Announcement, int]:
+    """Run the worker until it announces that, then stop it: the announcement and the exit code."""
+    task = asyncio.create_task(worker.live())
+    found = await announced(worker, until)
+    worker.request_stop(0.0)
+    return found, await task
+
+
+async def test_an_engine_that_cannot_be_proved_never_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = scripted_spec(tmp_path)
+    monkeypatch.setattr(lifecycle, "PROOF_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(lifecycle, "make_engine", Answering)
+    found, code = await live(Worker(spec), lambda announcement: announcement.phase == "failed")
+    assert code == EXIT_NOT_STARTED
+    assert found.address == ""
+    assert "nothing within" in found.detail
+
+
+class Reporting(ScriptedEngine):
+    """Says how far it is, and waits there."""
+
+    def __init__(self, spec: Any) -> None:
+        super().__init__(spec)
+        self.on_progress: Callable[[str, float], None] = lambda _detail, _done: None
+
+    async def start(self) -> ModelInfo:
+        await asyncio.to_thread(self.on_progress, "converting the model", 0.5)
+        await asyncio.sleep(600)
+        return await super().start()
+
+
+async def test_how_far_a_start_is_gets_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "make_engine", Reporting)
+    found, code = await live(Worker(scripted_spec(tmp_path)), lambda announcement: announcement.progress > 0)
+    assert (found.phase, found.detail, found.progress) == ("loading", "converting the model", 0.5)
+    assert code == EXIT_OK
+
+
+class Publishing(ScriptedEngine):
+    """Has a service of its own."""
+
+    def published(self, server: Any) -> Sequence[str]:
+        async def say(request: bytes, _context: Any) -> bytes:
+            return request + b"!"
+
+        handler = grpc.unary_unary_rpc_method_handler(say)
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test.Echo", {"Say": handler}),))
+        return ["test.Echo"]
+
+
+async def test_an_engine_may_publish_services_on_the_same_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "make_engine", Publishing)
+    worker = Worker(scripted_spec(tmp_path))
+    task = asyncio.create_task(worker.live())
+    found = await announced(worker, serving)
+    async with asyncio.timeout(20):
+        async with grpc.aio.insecure_channel(found.address) as channel:
+            assert await channel.unary_unary("/test.Echo/Say")(b"hi") == b"hi!"
+            call = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo()
+            await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
+            names = {service.name for service in (await call.read()).list_services_response.service}
+            assert "test.Echo" in names
+            call.cancel()
+        worker.request_stop(0.0)
+        assert await task == EXIT_OK
+
+
+async def test_the_earliest_deadline_of_several_stops_counts(tmp_path: Path) -> None:
+    worker = Worker(scripted_spec(tmp_path))
+    task = asyncio.create_task(worker.live())
+    await announced(worker, serving)
+    async with asyncio.timeout(20):
+        worker.request_stop(0.0)
+        worker.request_stop(3600.0)
+        assert await task == EXIT_OK
