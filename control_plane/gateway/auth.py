@@ -92,6 +92,16 @@ class KeyGate:
             self._ask(digest, key, None)
         return entry.record
 
+    @property
+    def pending(self) -> int:
+        """Lookups that have not ended."""
+        return len(self._pending)
+
+    @property
+    def remembered(self) -> int:
+        """Keys, valid or not, whose last answer is kept."""
+        return len(self._entries)
+
     def stop(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 

@@ -73,8 +73,10 @@ class ModelPrompts:
     async def keep_warm(self) -> None:
         """Load the tokenizers of models that have workers before anyone asks; until cancelled."""
         while True:
+            now = time.monotonic()
             for model in self._router.models():
-                if model.ready_workers and model.name not in self._by_model:
+                tried_at = self._asked_at.get(model.name, -FRESH_S)
+                if model.ready_workers and model.name not in self._by_model and now - tried_at >= FRESH_S:
                     self._load(model.name)
             await asyncio.sleep(_WARM_S)
 
@@ -99,6 +101,7 @@ class ModelPrompts:
                 except InferDeckError as error:
                     self._answer(model, error)
                 except Exception as error:
+                    self._asked_at[model] = time.monotonic()
                     log.error("the tokenizer of %s cannot be used", model, exc_info=error)
                     self._answer(model, InternalError("This model's tokenizer cannot be used."))
                 else:

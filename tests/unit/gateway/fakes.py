@@ -1,0 +1,115 @@
+"""Stand-ins for what is on the other side of the parts under test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+from control_plane.contracts.call import CallSink, RoutedCall, TokenizerBundle
+from control_plane.contracts.errors import InferDeckError
+from control_plane.contracts.fleet import ModelView
+from control_plane.gateway.http.connection import Connection
+from control_plane.gateway.http.exchange import Exchange
+
+
+async def until(condition: Callable[[], Any], timeout_s: float = 20.0) -> None:
+    """Return when the condition holds; TimeoutError when it does not in time."""
+    async with asyncio.timeout(timeout_s):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0.002)
+
+
+class Wire:
+    """Takes the place of a connection: keeps what an exchange writes."""
+
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+        self.aborted = False
+        self.finished = False
+
+    def write(self, data: bytes) -> None:
+        self.writes.append(data)
+
+    def common_headers(self, exchange: Exchange) -> bytes:
+        return b""
+
+    def release(self, exchange: Exchange) -> None:
+        pass
+
+    def done(self, exchange: Exchange) -> None:
+        self.finished = True
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    @property
+    def data(self) -> bytes:
+        return b"".join(self.writes)
+
+
+def exchange_on(wire: Wire, **fields: Any) -> Exchange:
+    """A whole POST over HTTP/1.0, whose streamed body is not chunked and so can be read off the wire as it is."""
+    exchange = Exchange(cast(Connection, wire), b"POST", b"/", {}, 0.0, 0.0)
+    exchange.complete = True
+    exchange.chunked = False
+    for name, value in fields.items():
+        setattr(exchange, name, value)
+    return exchange
+
+
+class StubHandle:
+    def __init__(self) -> None:
+        self.cancelled: list[str] = []
+
+    @property
+    def worker_id(self) -> str:
+        return "w-1"
+
+    def cancel(self, reason: str) -> None:
+        self.cancelled.append(reason)
+
+
+class Submitted:
+    """A call that reached the router, with the means to answer it."""
+
+    def __init__(self, call: RoutedCall, sink: CallSink) -> None:
+        self.call = call
+        self.sink = sink
+        self.handle = StubHandle()
+
+
+class StubRouter:
+    """Keeps what is submitted; tests answer it. Models come from ``bundles``."""
+
+    def __init__(self, bundles: dict[str, TokenizerBundle | InferDeckError]) -> None:
+        self.bundles = bundles
+        self.submitted: list[Submitted] = []
+        self.refusal: InferDeckError | None = None
+        self.is_ready = True
+        self.asked: list[str] = []
+
+    def submit(self, call: RoutedCall, sink: CallSink) -> StubHandle:
+        if self.refusal is not None:
+            raise self.refusal
+        self.submitted.append(Submitted(call, sink))
+        self.heard(self.submitted[-1])
+        return self.submitted[-1].handle
+
+    def heard(self, submitted: Submitted) -> None:
+        """For subclasses that answer by themselves."""
+
+    def models(self) -> list[ModelView]:
+        return [ModelView(name, "pool", max_context=512, ready_workers=1) for name in self.bundles]
+
+    def ready(self) -> bool:
+        return self.is_ready
+
+    async def tokenizer_files(self, model: str) -> TokenizerBundle:
+        self.asked.append(model)
+        found = self.bundles[model]
+        if isinstance(found, InferDeckError):
+            raise found
+        return found

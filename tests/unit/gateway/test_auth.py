@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+
+from control_plane.contracts.errors import Unauthenticated, Unavailable
+from control_plane.gateway import auth
+from control_plane.gateway.auth import KeyGate
+from tests.unit.gateway.fakes import until
+
+
+@dataclass(frozen=True)
+class Record:
+    id: str = "key-1"
+    tenant: str = "default"
+
+
+class Keys:
+    def __init__(self) -> None:
+        self.records: dict[str, Record] = {"good": Record()}
+        self.lookups: list[str] = []
+        self.broken = False
+        self.hold: threading.Event | None = None
+
+    def lookup(self, key: str) -> Record | None:
+        self.lookups.append(key)
+        if self.hold is not None:
+            self.hold.wait(10)
+        if self.broken:
+            raise OSError("disk")
+        return self.records.get(key)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(auth, "time", clock)
+    return clock
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.keys = Keys()
+        self.gate = KeyGate(self.keys)
+
+    def now(self, header: bytes | None) -> str:
+        """What a request hears at once: a key's id, or "later"."""
+        record = self.gate.check(header, lambda: None)
+        return record.id if record is not None else "later"
+
+    async def ask(self, header: bytes | None) -> str:
+        """What a request hears in the end."""
+        heard = asyncio.Event()
+        record = self.gate.check(header, heard.set)
+        if record is None:
+            async with asyncio.timeout(10):
+                await heard.wait()
+            record = self.gate.check(header, heard.set)
+        assert record is not None
+        return record.id
+
+    async def quiet(self) -> None:
+        """Wait for lookups in the background."""
+        await until(lambda: not self.gate.pending)
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    rig = Rig()
+    yield rig
+    rig.gate.stop()
+
+
+@pytest.mark.parametrize(
+    "header",
+    [None, b"", b"Bearer", b"Bearer ", b"Basic x", b"good", b"Bearer " + b"x" * 600, b"Bearer \xff", b"Bearer wrong"],
+)
+async def test_everything_that_is_wrong_is_told_in_the_same_words(rig: Rig, header: bytes | None) -> None:
+    with pytest.raises(Unauthenticated) as caught:
+        await rig.ask(header)
+    assert caught.value.message == "The API key is missing or not valid. Send one as 'Authorization: Bearer KEY'."
+    assert caught.value.param is None
+
+
+@pytest.mark.parametrize("header", [b"Bearer good", b"bearer good", b"BEARER   good "])
+async def test_a_good_key(rig: Rig, header: bytes) -> None:
+    assert await rig.ask(header) == "key-1"
+
+
+async def test_a_key_is_looked_up_once_a_second_and_nobody_waits_for_the_next_time(rig: Rig, clock: Clock) -> None:
+    await rig.ask(b"Bearer good")
+    for _ in range(100):
+        assert rig.now(b"Bearer good") == "key-1"
+    assert len(rig.keys.lookups) == 1
+    clock.now += 0.6
+    assert rig.now(b"Bearer good") == "key-1"
+    await rig.quiet()
+    assert len(rig.keys.lookups) == 2
+    clock.now += 0.6
+    assert rig.now(b"Bearer good") == "key-1"
+
+
+async def test_many_that_ask_at_once_share_a_lookup(rig: Rig) -> None:
+    assert await asyncio.gather(*(rig.ask(b"Bearer good") for _ in range(50))) == ["key-1"] * 50
+    assert len(rig.keys.lookups) == 1
+
+
+async def test_a_revoked_key_ends_within_its_second(rig: Rig, clock: Clock) -> None:
+    await rig.ask(b"Bearer good")
+    del rig.keys.records["good"]
+    clock.now += auth.FRESH_S + 0.01
+    with pytest.raises(Unauthenticated):
+        await rig.ask(b"Bearer good")
+
+
+async def test_a_new_key_works_within_a_second_of_having_been_refused(rig: Rig, clock: Clock) -> None:
+    with pytest.raises(Unauthenticated):
+        await rig.ask(b"Bearer new")
+    with pytest.raises(Unauthenticated):
+        rig.now(b"Bearer new")
+    rig.keys.records["new"] = Record("key-2")
+    clock.now += auth.FRESH_S + 0.01
+    assert await rig.ask(b"Bearer new") == "key-2"
+
+
+async def test_a_store_that_fails_leaves_known_keys_good_for_a_while(
+    rig: Rig, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    await rig.ask(b"Bearer good")
+    rig.keys.broken = True
+    clock.now += auth.FRESH_S + 0.01
+    with caplog.at_level(logging.ERROR):
+        assert await rig.ask(b"Bearer good") == "key-1"
+    assert "good" not in caplog.text
+    clock.now += auth.STALE_S
+    with pytest.raises(Unavailable):
+        await rig.ask(b"Bearer good")
+    rig.keys.broken = False
+    clock.now += auth.FRESH_S + 0.01
+    assert await rig.ask(b"Bearer good") == "key-1"
+
+
+async def test_a_store_that_hangs_stalls_nobody_whose_key_is_known(rig: Rig, clock: Clock) -> None:
+    await rig.ask(b"Bearer good")
+    rig.keys.hold = threading.Event()
+    try:
+        clock.now += 0.6
+        assert rig.now(b"Bearer good") == "key-1"
+        clock.now += 5.0
+        assert rig.now(b"Bearer good") == "key-1"
+        clock.now += auth.STALE_S
+        assert rig.now(b"Bearer good") == "later"
+    finally:
+        rig.keys.hold.set()
+    await rig.quiet()
+    assert rig.now(b"Bearer good") == "key-1"
+
+
+async def test_a_flood_of_wrong_keys_is_bounded(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    await rig.ask(b"Bearer good")
+    monkeypatch.setattr(auth, "_PENDING", 5)
+    monkeypatch.setattr(auth, "_REMEMBERED", 5)
+    rig.keys.hold = threading.Event()
+    try:
+        for index in range(5):
+            assert rig.now(b"Bearer wrong-%d" % index) == "later"
+        with pytest.raises(Unavailable):
+            rig.now(b"Bearer wrong-6")
+        assert rig.now(b"Bearer good") == "key-1"
+    finally:
+        rig.keys.hold.set()
+    await rig.quiet()
+    assert rig.gate.remembered <= 5
