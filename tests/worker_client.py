@@ -16,7 +16,7 @@ from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1 import worker_pb2_grpc
 from control_plane.contracts.wire.channel import CLIENT_OPTIONS
 from control_plane.contracts.wire.convert import to_wire
-from control_plane.contracts.wire.frames import delta_from_wire
+from control_plane.contracts.wire.frames import deltas_from_wire
 from control_plane.contracts.worker import Delta, Finish, Generate, Sampling
 from workers.engine.scripted.tokenizer import ByteTokenizer, builtin_files
 
@@ -67,6 +67,7 @@ class Link:
 
     def __init__(self, call: Any) -> None:
         self._call = call
+        self._writing = asyncio.Lock()
         self._numbers = itertools.count(1)
         self.replies: dict[int, Reply] = {}
         self.frames: list[pb.WorkerFrame] = []
@@ -74,7 +75,8 @@ class Link:
         self.status: grpc.StatusCode | None = None
 
     async def send(self, frame: pb.RouterFrame) -> None:
-        await self._call.write(frame)
+        async with self._writing:
+            await self._call.write(frame)
 
     async def generate(self, prompt: str | Sequence[int] = "hello", *, number: int = 0, **fields: Any) -> Reply:
         """Ask for an answer. Fields of Generate and of Sampling by name; ``max_tokens`` is 16 unless given."""
@@ -103,8 +105,8 @@ class Link:
         try:
             while (frame := await self._call.read()) is not grpc.aio.EOF:
                 self.frames.append(frame)
-                for wire in frame.deltas:
-                    self.replies[wire.call].take(delta_from_wire(wire))
+                for delta in deltas_from_wire(frame):
+                    self.replies[delta.call].take(delta)
         except grpc.aio.AioRpcError as error:
             self.status = error.code()
         else:
