@@ -126,8 +126,20 @@ class Request:
         self.phase = RequestPhase.QUEUED
         self.output_tokens = 0
 
+    def token(self, delta: Delta, now: float) -> None:
+        """Once per token: count it, time it, pass it on. The delta is one token of choice 0 and nothing else."""
+        self.output_tokens += 1
+        last = self._last
+        if last and self._lasts is None:
+            self._last = now
+            self._gap(now - last)
+        else:
+            self._time(0, now)
+        self.delivered = True
+        self.sink.delta(delta)
+
     def take(self, delta: Delta, now: float) -> None:
-        """Once per token: count it, time it, pass it on."""
+        """Any other delta."""
         if delta.finish is not None or delta.done is not None or delta.error is not None:
             self._owner.ending(self, delta, now)
             return
@@ -137,28 +149,32 @@ class Request:
 
     def progress(self, delta: Delta, now: float) -> None:
         count = len(delta.token_ids)
-        if not count:
-            return
-        self.output_tokens += count
+        if count:
+            self.output_tokens += count
+            self._time(delta.choice, now)
+
+    def _time(self, choice: int, now: float) -> None:
+        """A choice got tokens. Only a stream's are told as they come."""
         if not self.call.stream:
             return
         lasts = self._lasts
+        last = self._last if lasts is None else lasts.get(choice, 0.0)
         if lasts is None:
-            last = self._last
             self._last = now
         else:
-            last = lasts.get(delta.choice, 0.0)
-            lasts[delta.choice] = now
+            lasts[choice] = now
         if last:
-            index = bucket_of(now - last)
-            gaps = self._gaps
-            gaps[index] = gaps.get(index, 0) + 1
-            meter = self.meter
-            if meter is not None:
-                itl = meter.itl
-                itl[index] = itl.get(index, 0) + 1
+            self._gap(now - last)
         elif not self.first_mono:
             self._first(now)
+
+    def _gap(self, seconds: float) -> None:
+        index = bucket_of(seconds)
+        gaps = self._gaps
+        gaps[index] = gaps.get(index, 0) + 1
+        if self.meter is not None:
+            itl = self.meter.itl
+            itl[index] = itl.get(index, 0) + 1
 
     def _first(self, now: float) -> None:
         self.first_mono = now

@@ -127,14 +127,20 @@ class AbortCall(_message.Message):
     def __init__(self, call: _Optional[int] = ...) -> None: ...
 
 class WorkerFrame(_message.Message):
-    __slots__ = ("seq", "sent_unix", "deltas")
+    __slots__ = ("seq", "sent_unix", "deltas", "token_calls", "token_ids", "token_texts")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     SENT_UNIX_FIELD_NUMBER: _ClassVar[int]
     DELTAS_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_CALLS_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_TEXTS_FIELD_NUMBER: _ClassVar[int]
     seq: int
     sent_unix: float
     deltas: _containers.RepeatedCompositeFieldContainer[Delta]
-    def __init__(self, seq: _Optional[int] = ..., sent_unix: _Optional[float] = ..., deltas: _Optional[_Iterable[_Union[Delta, _Mapping]]] = ...) -> None: ...
+    token_calls: _containers.RepeatedScalarFieldContainer[int]
+    token_ids: _containers.RepeatedScalarFieldContainer[int]
+    token_texts: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, seq: _Optional[int] = ..., sent_unix: _Optional[float] = ..., deltas: _Optional[_Iterable[_Union[Delta, _Mapping]]] = ..., token_calls: _Optional[_Iterable[int]] = ..., token_ids: _Optional[_Iterable[int]] = ..., token_texts: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Delta(_message.Message):
     __slots__ = ("call", "choice", "token_ids", "text", "logprobs", "finish", "done", "error")

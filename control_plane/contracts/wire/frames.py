@@ -10,24 +10,57 @@ from control_plane.contracts.worker import CallError, Delta, Done, Finish, Token
 
 
 def frame_to_wire(seq: int, sent_unix: float, deltas: Iterable[Delta]) -> pb.WorkerFrame:
-    """What one step produced, as one frame."""
-    frame = pb.WorkerFrame(seq=seq, sent_unix=sent_unix)
-    add = frame.deltas.add
+    """What one step produced, as one frame. The order is kept within each call, not between calls."""
+    calls: list[int] = []
+    token_ids: list[int] = []
+    texts: list[str] = []
+    others: list[Delta] = []
+    said: set[int] = set()
     for delta in deltas:
-        if delta.choice:
-            wire = add(call=delta.call, choice=delta.choice, token_ids=delta.token_ids, text=delta.text)
+        ids = delta.token_ids
+        if (
+            len(ids) != 1
+            or delta.choice
+            or delta.finish is not None
+            or delta.done is not None
+            or delta.error is not None
+            or delta.logprobs
+            or delta.call in said
+        ):
+            others.append(delta)
+            said.add(delta.call)
         else:
-            wire = add(call=delta.call, token_ids=delta.token_ids, text=delta.text)
-        if delta.logprobs:
-            for logprob in delta.logprobs:
-                fill(logprob, wire.logprobs.add())
-        if delta.finish is not None:
-            fill(delta.finish, wire.finish)
-        if delta.done is not None:
-            fill(delta.done, wire.done)
-        if delta.error is not None:
-            fill(delta.error, wire.error)
+            calls.append(delta.call)
+            token_ids.append(ids[0])
+            texts.append(delta.text)
+    frame = pb.WorkerFrame(seq=seq, sent_unix=sent_unix, token_calls=calls, token_ids=token_ids, token_texts=texts)
+    for delta in others:
+        _add(frame, delta)
     return frame
+
+
+def _add(frame: pb.WorkerFrame, delta: Delta) -> None:
+    wire = frame.deltas.add(call=delta.call, choice=delta.choice, token_ids=delta.token_ids, text=delta.text)
+    for logprob in delta.logprobs:
+        fill(logprob, wire.logprobs.add())
+    if delta.finish is not None:
+        fill(delta.finish, wire.finish)
+    if delta.done is not None:
+        fill(delta.done, wire.done)
+    if delta.error is not None:
+        fill(delta.error, wire.error)
+
+
+def tokens_from_wire(frame: pb.WorkerFrame) -> Iterable[tuple[int, int, str]]:
+    """Call, token id and text of each delta that is nothing else; they come before the frame's other deltas."""
+    return zip(frame.token_calls[:], frame.token_ids[:], frame.token_texts[:], strict=True)
+
+
+def deltas_from_wire(frame: pb.WorkerFrame) -> list[Delta]:
+    """Everything that a frame says, each call's deltas in order."""
+    deltas = [Delta(call, (token_id,), text) for call, token_id, text in tokens_from_wire(frame)]
+    deltas.extend(map(delta_from_wire, frame.deltas))
+    return deltas
 
 
 def delta_from_wire(wire: pb.Delta) -> Delta:

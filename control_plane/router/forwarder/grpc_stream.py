@@ -94,7 +94,7 @@ class GrpcStream(asyncio.Protocol):
         self._timer = asyncio.get_running_loop().call_later(PING_EVERY_MS / 1000, self._ping)
 
     def data_received(self, data: bytes) -> None:
-        if self._on_end is None:
+        if self._is_over():
             return
         self._heard = True
         if self._rest:
@@ -115,7 +115,7 @@ class GrpcStream(asyncio.Protocol):
                     stream = int.from_bytes(data[begin + 5 : begin + 9], "big")
                     self._control(kind, flags, stream, data[begin + 9 : stop])
                 begin = stop
-                if self._on_end is None:
+                if self._is_over():
                     return
         except StreamBroken as broken:
             self._end(str(broken))
@@ -143,7 +143,7 @@ class GrpcStream(asyncio.Protocol):
                 break
             self._on_message(payload[begin + 5 : stop])
             begin = stop
-            if self._on_end is None:
+            if self._is_over():
                 return
         self._partial = payload[begin:]
         if flags & _END_STREAM:
@@ -197,7 +197,7 @@ class GrpcStream(asyncio.Protocol):
 
     def _flush(self) -> None:
         unsent = self._unsent
-        while unsent and self._on_end is not None:
+        while unsent and not self._is_over():
             room = min(self._stream_window, self._connection_window, self._peer_frame_bytes)
             if room <= 0:
                 return
@@ -227,6 +227,9 @@ class GrpcStream(asyncio.Protocol):
             self._end(f"the worker was silent for {(PING_EVERY_MS + PING_TIMEOUT_MS) / 1000:g} s")
 
     # --- the end
+
+    def _is_over(self) -> bool:
+        return self._on_end is None
 
     def _end(self, cause: str) -> None:
         on_end, self._on_end = self._on_end, None

@@ -18,7 +18,8 @@ from control_plane.contracts.call import RoutedCall
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1.worker_pb2_grpc import WorkerStub
 from control_plane.contracts.wire.channel import CLIENT_OPTIONS
-from control_plane.contracts.wire.frames import delta_from_wire
+from control_plane.contracts.wire.frames import delta_from_wire, tokens_from_wire
+from control_plane.contracts.worker import Delta
 from control_plane.router.forwarder.generate import generate_frame
 from control_plane.router.forwarder.grpc_stream import GrpcStream, StreamBroken, open_stream
 from control_plane.router.requests import Request
@@ -121,12 +122,24 @@ class WorkerLink:
         if frame.seq != self._seq:
             raise StreamBroken(f"frame {self._seq} is missing, {frame.seq} came")
         request_of = self._target.calls.get
+        try:
+            for number, token_id, text in tokens_from_wire(frame):
+                request = request_of(number)
+                if request is not None:
+                    try:
+                        request.token(Delta(number, (token_id,), text), now)
+                    except Exception:
+                        self._sink_broke(request)
+        except ValueError:
+            raise StreamBroken("a frame's columns differ in length") from None
         for wire in frame.deltas:
             request = request_of(wire.call)
-            if request is None:
-                continue
-            try:
-                request.take(delta_from_wire(wire), now)
-            except Exception:
-                _log.exception("a delta could not be passed on", extra={"request_id": request.call.request_id})
-                self._owner.sink_broke(request)
+            if request is not None:
+                try:
+                    request.take(delta_from_wire(wire), now)
+                except Exception:
+                    self._sink_broke(request)
+
+    def _sink_broke(self, request: Request) -> None:
+        _log.exception("a delta could not be passed on", extra={"request_id": request.call.request_id})
+        self._owner.sink_broke(request)

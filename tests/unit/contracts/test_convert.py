@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from control_plane.contracts import fleet, worker
 from control_plane.contracts.v1 import operator_pb2, worker_pb2
 from control_plane.contracts.wire.convert import from_wire, to_wire
-from control_plane.contracts.wire.frames import delta_from_wire, frame_to_wire
+from control_plane.contracts.wire.frames import deltas_from_wire, frame_to_wire
 from control_plane.contracts.worker import (
     CallError,
     Delta,
@@ -103,7 +103,28 @@ deltas = st.builds(
 def test_a_frame_survives_the_trip(step: list[Delta]) -> None:
     wire = worker_pb2.WorkerFrame.FromString(frame_to_wire(3, 2.5, step).SerializeToString())
     assert (wire.seq, wire.sent_unix) == (3, 2.5)
-    assert [delta_from_wire(entry) for entry in wire.deltas] == step
+    assert _by_call(deltas_from_wire(wire)) == _by_call(step)
+
+
+@given(st.lists(st.builds(Delta, call=st.integers(1, 4), token_ids=st.just((7,)), text=st.text()), min_size=1))
+def test_plain_tokens_travel_in_columns(step: list[Delta]) -> None:
+    wire = worker_pb2.WorkerFrame.FromString(frame_to_wire(1, 0.0, step).SerializeToString())
+    assert not wire.deltas
+    assert deltas_from_wire(wire) == step
+
+
+def test_a_token_never_overtakes_what_its_call_said_before() -> None:
+    step = [Delta(1, (7, 8), "two"), Delta(2, (5,), "b"), Delta(1, (9,), "c"), Delta(2, (6,), "d")]
+    wire = frame_to_wire(1, 0.0, step)
+    assert list(wire.token_calls) == [2, 2]
+    assert _by_call(deltas_from_wire(wire)) == _by_call(step)
+
+
+def _by_call(deltas: list[Delta]) -> dict[int, list[Delta]]:
+    calls: dict[int, list[Delta]] = {}
+    for delta in deltas:
+        calls.setdefault(delta.call, []).append(delta)
+    return calls
 
 
 def test_a_snapshot_survives_the_trip() -> None:

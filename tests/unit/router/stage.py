@@ -100,7 +100,12 @@ class StageLink:
 
     def token(self, request_id: str, text: str = "x", choice: int = 0, tokens: int = 1) -> None:
         number = self._number(request_id)
-        self._give(number, Delta(number, [7] * tokens, text, choice))
+        delta = Delta(number, [7] * tokens, text, choice)
+        request = self.target.calls.get(number)
+        if tokens == 1 and not choice and request is not None:
+            request.token(delta, self._stage.now)
+        else:
+            self._give(number, delta)
 
     def finish(self, request_id: str, output_tokens: int = 1, stages: Stages = NO_STAGES, cached: int = 0) -> None:
         """The last token and the end, as one delta."""
