@@ -54,7 +54,8 @@ class Preloader:
         gc.freeze()
         self._say({"op": "ready", "import_s": round(time.monotonic() - started, 3)})
         while True:
-            readable: list[Any] = select.select([self._control, woken], [], [])[0]
+            waiting: list[Any] = [self._control, woken]
+            readable = select.select(waiting, [], [])[0]
             if woken in readable:
                 os.read(woken, 4096)
                 _reap()

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import psutil
 
+from control_plane.contracts.worker_spec import start_ticks
 from workers.engine.vllm_env import REASON_FILE
 
 _KILL_WAIT_S = 5.0
@@ -65,6 +66,7 @@ class CoreProcesses:
         self._last_words = last_words
         self._loop = loop
         self._ended = ended
+        self._family = {process.pid: start_ticks(process.pid) for process in self._processes}
         self._watched: dict[int, Any] = {}
         for process in self._processes:
             # Readable when the process has ended, whoever reaps it.
@@ -72,15 +74,16 @@ class CoreProcesses:
             self._watched[handle] = process
             loop.add_reader(handle, self._on_end, handle)
 
-    def pids(self) -> tuple[int, ...]:
-        """The cores and what they have started, as long as they live."""
-        pids: list[int] = []
+    def meet_family(self) -> None:
+        """Remember what the cores have started; once they run, that stays the same."""
         for process in self._processes:
             with contextlib.suppress(psutil.Error):
-                core = psutil.Process(process.pid)
-                if core.status() != psutil.STATUS_ZOMBIE:
-                    pids += [core.pid, *(child.pid for child in core.children(recursive=True))]
-        return tuple(pids)
+                for child in psutil.Process(process.pid).children(recursive=True):
+                    self._family[child.pid] = start_ticks(child.pid)
+
+    def pids(self) -> tuple[int, ...]:
+        """The cores, and what they have started, as far as they live."""
+        return tuple(pid for pid, ticks in self._family.items() if ticks and start_ticks(pid) == ticks)
 
     def close(self) -> None:
         if not self._watched and not self._processes:

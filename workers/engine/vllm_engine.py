@@ -102,6 +102,7 @@ class VllmEngine:
         self._calls = Calls(self._llm, self._counters, token_bytes, self._lost)
         await self._calls.open()
         await self._first_token()
+        self._core.meet_family()
         # All are connected by now, and connected sockets need no names: nothing is left to clean up after a crash.
         vllm_env.remove_private_folder(self._private)
         return model_info(self._spec, checkpoint.revision, self._llm.vllm_config)
