@@ -78,7 +78,7 @@ def resolve(
     if source.startswith("builtin:"):
         return _builtin(source.removeprefix("builtin:"), cache_dir, progress, full_check)
     folder = Path(source).expanduser()
-    if folder.is_dir():
+    if source and folder.exists():
         return _local(folder)
     if source.startswith(("/", "./", "../", "~")) or not _HUB_ID.fullmatch(source):
         raise SettingsError(
