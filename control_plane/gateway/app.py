@@ -90,7 +90,7 @@ class GatewayApp:
             return
         try:
             if exchange.route is None:
-                exchange.request_id = self._identify(exchange)
+                exchange.request_id = _identify(exchange)
                 exchange.route = self._find(exchange)
             if exchange.key is None and not self._admit(exchange):
                 return
@@ -129,7 +129,7 @@ class GatewayApp:
     # checks
 
     def _find(self, exchange: Exchange) -> Route:
-        path = exchange.target.partition(b"?")[0]
+        path = _path(exchange)
         route = self._routes.get(path)
         if route is None and path.startswith(_MODEL) and len(path) > len(_MODEL):
             route = self._model
@@ -157,16 +157,6 @@ class GatewayApp:
             _check_media_type(exchange)
         return True
 
-    def _identify(self, exchange: Exchange) -> str:
-        """The caller's own request id where it is sound and not in use, one of ours otherwise."""
-        given = exchange.fields.get(b"x-request-id")
-        if given is None or _REQUEST_ID.fullmatch(given) is None:
-            return f"req-{random.getrandbits(64):016x}"
-        identifier = given.decode()
-        if identifier in self._desk.active:
-            return f"{identifier}-{random.getrandbits(32):08x}"
-        return identifier
-
     def _refuse(self, exchange: Exchange, error: InferDeckError) -> None:
         exchange.taken = True
         if exchange.ended:
@@ -182,7 +172,7 @@ class GatewayApp:
         exchange.respond(200, list_models(self._router.models(), self._started))
 
     def _one_model(self, exchange: Exchange) -> None:
-        name = unquote(exchange.target.partition(b"?")[0][len(_MODEL) :].decode("latin-1"))
+        name = unquote(_path(exchange)[len(_MODEL) :].decode("latin-1"))
         exchange.respond(200, show_model(self._router.models(), name, self._started))
 
     def _health(self, exchange: Exchange) -> None:
@@ -208,6 +198,24 @@ class _NoKey:
 
 
 _NO_KEY = _NoKey()
+
+
+def _identify(exchange: Exchange) -> str:
+    """The caller's own request id where it is sound, one of ours otherwise."""
+    given = exchange.fields.get(b"x-request-id")
+    if given is None or _REQUEST_ID.fullmatch(given) is None:
+        return f"req-{random.getrandbits(64):016x}"
+    return given.decode()
+
+
+def _path(exchange: Exchange) -> bytes:
+    """The target's path, as it was written; a proxy's client may name scheme and host before it."""
+    target = exchange.target.partition(b"?")[0]
+    if target.startswith(b"http"):
+        _, scheme, rest = target.partition(b"://")
+        if scheme:
+            return b"/" + rest.partition(b"/")[2]
+    return target
 
 
 def _check_media_type(exchange: Exchange) -> None:

@@ -11,6 +11,7 @@ Everything is a callback on the event loop; the lane is the only other thread. A
 from __future__ import annotations
 
 import logging
+import random
 import time
 from dataclasses import dataclass
 
@@ -90,6 +91,9 @@ class Call:
 
     def start(self) -> None:
         exchange, model = self._exchange, self._generation.model
+        if exchange.request_id in self._desk.active:
+            # The caller's choice, but whoever cancels by id must hit one call.
+            exchange.request_id += f"-{random.getrandbits(32):08x}"
         self._desk.active[exchange.request_id] = self
         exchange.on_gone = self._gone
         prompt = self._desk.prompts.get(model)

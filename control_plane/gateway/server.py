@@ -52,11 +52,17 @@ class Gateway:
         self._figures = Figures()
         self._active: dict[str, Call] = {}
         self._router: Router | None = None
+        self._listener: Listener | None = None
         self._socket = bind(options.host, options.port)
         self.started_unix = time.time()
         host, port = self._socket.getsockname()[:2]
         self.port: int = port
         self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    @property
+    def held(self) -> int:
+        """Bytes of request bodies in memory."""
+        return self._listener.held if self._listener is not None else 0
 
     def stats(self) -> GatewayStats:
         """The figures now, for the router's report to the fleet."""
@@ -72,6 +78,10 @@ class Gateway:
             cpu_s=usage.ru_utime + usage.ru_stime,
         )
 
+    def close(self) -> None:
+        """Give the port back without having served."""
+        self._socket.close()
+
     async def serve(self, router: Router, stop: asyncio.Event, *, grace_s: float = 30.0) -> None:
         """Answer requests until ``stop`` is set; then take no more, let those that run end for ``grace_s`` seconds,
         and end the rest with an error that says so. Once for each gateway."""
@@ -81,7 +91,7 @@ class Gateway:
         gate = KeyGate(self._keys)
         desk = Desk(router, prompts, lanes, figures, self._options.wait_s, self._active)
         app = GatewayApp(router, gate, desk, figures, self._registry, self.started_unix)
-        listener = Listener(app, self._socket, self._options.limits)
+        self._listener = listener = Listener(app, self._socket, self._options.limits)
         figures.gauges = {
             metrics.GATEWAY_IN_FLIGHT: lambda: len(self._active),
             metrics.GATEWAY_WAITING_FOR_TOKENIZER: lambda: prompts.waiting,
