@@ -6,13 +6,24 @@ from control_plane.contracts.histogram import bucket_of
 
 
 class Meter:
-    """``itl`` is written to directly, once per token."""
+    """``add_gap`` runs once per token. The tokens of one frame came after the same gap, so its bucket is remembered."""
 
-    __slots__ = ("itl", "ttft")
+    __slots__ = ("_bucket", "_gap", "itl", "ttft")
 
     def __init__(self) -> None:
         self.ttft: dict[int, int] = {}
         self.itl: dict[int, int] = {}
+        self._gap = -1.0
+        self._bucket = 0
+
+    def add_gap(self, seconds: float) -> int:
+        """Returns the bucket that it was counted in."""
+        if seconds != self._gap:
+            self._gap = seconds
+            self._bucket = bucket_of(seconds)
+        bucket, itl = self._bucket, self.itl
+        itl[bucket] = itl.get(bucket, 0) + 1
+        return bucket
 
     def add_ttft(self, seconds: float) -> None:
         index = bucket_of(seconds)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from control_plane.contracts.call import CallSink, RoutedCall
 from control_plane.contracts.fleet import RequestPhase, RequestView, Stage
-from control_plane.contracts.histogram import LatencyHistogram, bucket_of
+from control_plane.contracts.histogram import LatencyHistogram
 from control_plane.contracts.worker import Delta, Done
 from control_plane.router.meter import Meter
 
@@ -129,10 +129,11 @@ class Request:
     def token(self, delta: Delta, now: float) -> None:
         """Once per token: count it, time it, pass it on. The delta is one token of choice 0 and nothing else."""
         self.output_tokens += 1
-        last = self._last
-        if last and self._lasts is None:
+        last, meter = self._last, self.meter
+        if last and self._lasts is None and meter is not None:
             self._last = now
-            self._gap(now - last)
+            bucket, gaps = meter.add_gap(now - last), self._gaps
+            gaps[bucket] = gaps.get(bucket, 0) + 1
         else:
             self._time(0, now)
         self.delivered = True
@@ -163,18 +164,12 @@ class Request:
             self._last = now
         else:
             lasts[choice] = now
-        if last:
-            self._gap(now - last)
-        elif not self.first_mono:
-            self._first(now)
-
-    def _gap(self, seconds: float) -> None:
-        index = bucket_of(seconds)
-        gaps = self._gaps
-        gaps[index] = gaps.get(index, 0) + 1
-        if self.meter is not None:
-            itl = self.meter.itl
-            itl[index] = itl.get(index, 0) + 1
+        if not last:
+            if not self.first_mono:
+                self._first(now)
+        elif self.meter is not None:
+            bucket = self.meter.add_gap(now - last)
+            self._gaps[bucket] = self._gaps.get(bucket, 0) + 1
 
     def _first(self, now: float) -> None:
         self.first_mono = now
