@@ -45,7 +45,7 @@ class ControlPlane:
 
     home: Home
     process: subprocess.Popen[bytes]
-    log_start: int
+    log_starts: dict[str, int]
     lifeline: int | None
 
     @classmethod
@@ -59,8 +59,8 @@ class ControlPlane:
         try:
             home.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             log.parent.mkdir(exist_ok=True)
+            starts = {path.name: path.stat().st_size for path in log.parent.glob("*.log")}
             with open(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as output:
-                start = output.tell()
                 process = subprocess.Popen(
                     [*command, "--parent-fd", str(read_end)] if read_end is not None else command,
                     stdin=subprocess.DEVNULL,
@@ -78,7 +78,7 @@ class ControlPlane:
         finally:
             if read_end is not None:
                 os.close(read_end)
-        return cls(home, process, start, lifeline)
+        return cls(home, process, starts, lifeline)
 
     def let_go(self) -> None:
         """Cut the lifeline: a control plane that still runs ends, and everything with it."""
@@ -92,14 +92,17 @@ class ControlPlane:
             await ended(self.process.pid, start_ticks(self.process.pid))
         return code
 
+    def log_tail(self, name: str, lines: int) -> list[str]:
+        """The last lines of a log, of those written since the start."""
+        return tail_of(self.home.path / "logs" / name, lines, self.log_starts.get(name, 0))
+
     def failure(self, code: int) -> InferDeckError:
         """Why it ended, out of what it wrote."""
-        raw = tail_of(self.home.log_path, 200, self.log_start)
-        own = [line for line in raw if parsed(line) is None and line.strip()]
-        if code == EXIT_SETTINGS and own:
-            lines = [line.removeprefix("error: ") for line in own if not line.startswith("hint: ")]
-            hints = [line.removeprefix("hint: ") for line in own if line.startswith("hint: ")]
-            return WrongSettings("\n".join(lines), hint=hints[0] if hints else "")
+        raw = self.log_tail(self.home.log_path.name, 200)
+        told = "\n".join(line.removeprefix("error: ") for line in raw if line.startswith("error: "))
+        hint = next((line.removeprefix("hint: ") for line in raw if line.startswith("hint: ")), "")
+        if told:
+            return WrongSettings(told, hint=hint) if code == EXIT_SETTINGS else StartFailed(told, log=[], hint=hint)
         how = f"ended by signal {-code}" if code < 0 else f"ended with code {code}"
         errors = [record for line in raw if (record := parsed(line)) and record.get("level") in ("error", "critical")]
         why = f": {errors[-1].get('cause') or errors[-1]['message']}" if errors else ""
@@ -121,7 +124,7 @@ async def wait_until_ready(
         latest = now
         progress(now)
 
-    waiting = asyncio.ensure_future(_ready(home, heard))
+    waiting = asyncio.ensure_future(_ready(home, heard, own))
     ending = asyncio.ensure_future(own.ended()) if own is not None else None
     try:
         tasks = [task for task in (waiting, ending) if task is not None]
@@ -141,7 +144,7 @@ async def wait_until_ready(
                     await task
 
 
-async def _ready(home: Home, progress: Progress) -> tuple[State, Snapshot]:
+async def _ready(home: Home, progress: Progress, own: ControlPlane | None) -> tuple[State, Snapshot]:
     while True:
         state = home.running()
         if state is None:
@@ -153,14 +156,13 @@ async def _ready(home: Home, progress: Progress) -> tuple[State, Snapshot]:
                     now = readiness(snapshot)
                     progress(now)
                     if now.hopeless:
-                        raise _hopeless(home, now)
+                        raise _hopeless(now, own)
                     if now.ready and (state := home.running()) is not None and state.gateway_urls:
                         return state, snapshot
         except Unreachable:
             await asyncio.sleep(_POLL_S)
 
 
-def _hopeless(home: Home, now: Readiness) -> StartFailed:
-    log = home.path / "logs" / f"worker-{now.culprit}.log"
-    lines = [text for line in tail_of(log, TAIL_LINES) for text in readable(line)]
-    return StartFailed(now.hopeless, log=lines)
+def _hopeless(now: Readiness, own: ControlPlane | None) -> StartFailed:
+    raw = own.log_tail(f"worker-{now.culprit}.log", TAIL_LINES) if own is not None else []
+    return StartFailed(now.hopeless, log=[text for line in raw for text in readable(line)])

@@ -41,10 +41,11 @@ def readiness(snapshot: Snapshot) -> Readiness:
     # A gateway is ready when one worker is; a platform without any wanted worker has nothing to be ready with.
     wanted = any(pool.desired for pool in snapshot.pools)
     opened = any(gateway.ready or (not wanted and gateway.url) for gateway in snapshot.gateways)
-    failing = next((worker for worker in snapshot.workers if worker.restarts >= GIVE_UP_AFTER), None)
-    if failing is not None and failing.phase is not WorkerPhase.READY:
-        why = f"worker/{failing.id} has failed {failing.restarts} times: {failing.reason or 'no reason known'}"
-        return Readiness(False, tuple(steps), why, failing.id)
+    for worker in snapshot.workers:
+        failures = worker.restarts + 1
+        if worker.phase is WorkerPhase.FAILED and failures >= GIVE_UP_AFTER:
+            why = f"worker/{worker.id} failed {failures} times: {worker.reason or 'no reason known'}"
+            return Readiness(False, tuple(steps), why, worker.id)
     return Readiness(served and opened, tuple(steps))
 
 

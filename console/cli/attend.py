@@ -187,7 +187,7 @@ class Attendant:
 
 async def wait_shown(home: Home, timeout_s: float, own: ControlPlane | None = None) -> tuple[State, Snapshot]:
     """Wait until everything serves, with the progress on stderr."""
-    progress = StartProgress()
+    progress = StartProgress(news_only=own is None)
     turning = asyncio.create_task(_turn(progress))
     try:
         return await wait_until_ready(home, timeout_s=timeout_s, progress=progress, own=own)

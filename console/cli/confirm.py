@@ -40,7 +40,7 @@ def _ctrl_c_interrupts() -> Iterator[None]:
 
 def announce(context: str, plan: str, in_flight: int, affected: tuple[str, ...] = ()) -> None:
     """Name the context, the target and the work in flight, on stderr."""
-    say(f"on {literal(context)}: {literal(plan)}")
+    say(f"on {literal(context)}: {literal(plan.removeprefix('would '))}")
     if in_flight:
         say(
             f"  in flight: {in_flight}"

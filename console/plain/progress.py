@@ -16,9 +16,13 @@ _NUMBERS = re.compile(r"[\d.]+")
 
 
 class StartProgress:
-    """Tell each step once when it is done; in between, what every unfinished one is at."""
+    """Tell each step once when it is done; in between, what every unfinished one is at.
 
-    def __init__(self) -> None:
+    With ``news_only``, what was done already at the first look is no news.
+    """
+
+    def __init__(self, *, news_only: bool = False) -> None:
+        self._silent = news_only
         self._began = time.monotonic()
         self._live = is_terminal(sys.stderr) and not dumb()
         self._done: set[str] = set()
@@ -30,9 +34,12 @@ class StartProgress:
         for step in now.steps:
             if step.done and step.subject not in self._done:
                 self._done.add(step.subject)
+                if self._silent:
+                    continue
                 self._settle(f"{paint('✓', 'good', sys.stderr)} {literal(step.subject)}  {literal(step.detail)}")
             elif not step.done:
                 self._done.discard(step.subject)
+        self._silent = False
         going_on = [f"{step.subject} {step.detail}" for step in now.steps if not step.done]
         self._line = literal(" · ".join(going_on) or "starting")
         if self._live:

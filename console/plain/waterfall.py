@@ -40,6 +40,6 @@ def _bar(start: float, length: float, cells: int) -> str:
 
 
 def meter(fraction: float, cells: int = 10) -> str:
-    """How full something is."""
-    full = round(min(max(fraction, 0.0), 1.0) * cells)
+    """How full something is; whatever is not empty shows."""
+    full = min(cells, max(round(fraction * cells), 1 if fraction > 0 else 0))
     return "▓" * full + "░" * (cells - full)

@@ -80,7 +80,7 @@ class Stage:
         async with self.client() as client:
             return await client.get_snapshot(finished_requests=True)
 
-    async def until(self, fact: Callable[[Snapshot], bool], otherwise: str, within_s: float = 60.0) -> Snapshot:
+    async def until(self, fact: Callable[[Snapshot], bool], otherwise: str, within_s: float = 120.0) -> Snapshot:
         """The first snapshot of which it is true. Raises StepFailed when none comes."""
         try:
             async with (

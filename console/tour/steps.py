@@ -7,6 +7,7 @@ import contextlib
 import socket
 import time
 from itertools import pairwise
+from random import Random
 from urllib.parse import urlsplit
 
 from console import figures
@@ -14,6 +15,7 @@ from console.completion import Answer
 from console.facts import base_url
 from console.launch import ControlPlane, Progress, wait_until_ready
 from console.load.plan import Plan
+from console.load.prompts import words
 from console.load.report import summary
 from console.load.runner import Run
 from console.load.shape import Length
@@ -21,7 +23,7 @@ from console.load.tally import quantiles
 from console.plain.resources import RESOURCES
 from console.plain.table import table
 from console.plain.waterfall import meter
-from console.processes import alive
+from console.processes import alive, ended
 from console.stopping import stop
 from console.text import literal, pad, width
 from console.tour.stage import ROOM, Stage, StepFailed, check, idle, used_blocks, worker_of
@@ -30,6 +32,7 @@ from control_plane.contracts.fleet import RequestPhase, RequestView, Snapshot, W
 QUESTION = "Explain in one short paragraph why the sky is blue."
 ANSWER_TOKENS = 32
 STREAMS = 8
+DRAIN_S = 180.0
 HELD_TOKENS = 16
 """Tokens of the long answer before it is cancelled: enough to hold a KV block."""
 
@@ -78,8 +81,8 @@ async def stream_an_answer(stage: Stage) -> None:
         "stopwatch",
         f"TTFT {figures.seconds(answer.ttft_s)} · {_itl(answer)} · {tokens} tokens ({answer.finish_reason})",
     )
-    ended = await stage.until(lambda s: _last_ended(s) is not None, "the platform keeps no record of the request")
-    request = _last_ended(ended)
+    after = await stage.until(lambda s: _last_ended(s) is not None, "the platform keeps no record of the request")
+    request = _last_ended(after)
     assert request is not None
     stage.row(
         "platform",
@@ -171,10 +174,10 @@ async def drain_under_load(stage: Stage) -> None:
             await going
     check(run.tally.ok == run.tally.started, f"streams failed: {dict(run.tally.errors)}")
     data = summary(run, ["tour"])
+    ttft, itl = figures.seconds(data["ttft_s"]["p50"]), figures.seconds(data["itl_s"]["p50"])
+    speed = figures.rate(data["per_second"]["output_tokens"])
     stage.row(
-        "streams",
-        f"{run.tally.ok} of {run.tally.started} ended well · "
-        f"{figures.rate(data['per_second']['output_tokens'])} tok/s · TTFT p50 {figures.seconds(data['ttft_s']['p50'])} · ITL p50 {figures.seconds(data['itl_s']['p50'])}",
+        "streams", f"{run.tally.ok} of {run.tally.started} ended well · {speed} tok/s · TTFT p50 {ttft} · ITL p50 {itl}"
     )
 
 
@@ -182,7 +185,7 @@ async def _drain(stage: Stage, worker_id: str) -> None:
     began = time.monotonic()
     counts: list[int] = []
     done = False
-    async with stage.client() as client, contextlib.aclosing(client.drain(worker_id, timeout_s=60.0)) as steps:
+    async with stage.client() as client, contextlib.aclosing(client.drain(worker_id, timeout_s=DRAIN_S)) as steps:
         async for progress in steps:
             if not counts or counts[-1] != progress.in_flight:
                 counts.append(progress.in_flight)
@@ -207,7 +210,7 @@ async def cancel_a_request(stage: Stage) -> None:
             holding.set()
 
     body = {
-        "messages": [{"role": "user", "content": "Tell a very long story about the sea."}],
+        "messages": [{"role": "user", "content": f"Tell a very long story about {words(400, Random(0))}."}],
         "max_tokens": 1500,
         "ignore_eos": True,
     }
@@ -266,11 +269,19 @@ async def shut_down(stage: Stage) -> None:
     addresses = [state.api_address, *(f"{url.hostname}:{url.port}" for url in gateways)]
     addresses += [worker.address for worker in snapshot.workers if worker.address]
     await stop(stage.home, grace_s=5.0, say=stage.line)
-    left = [name for name, (pid, ticks) in stage.processes.items() if alive(pid, ticks)]
+    left = [name for name, process in stage.processes.items() if not await _gone(*process)]
     check(not left, f"still running: {', '.join(left)}")
     listening = [address for address in addresses if _listens(address)]
     check(not listening, f"still listening: {', '.join(listening)}")
     stage.row("gone", f"{len(stage.processes)} processes, {figures.plural(len(addresses), 'port')}")
+
+
+async def _gone(pid: int, ticks: int) -> bool:
+    """Whether the process has ended. One that was killed may need a moment to give its memory back."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(2.0):
+            await ended(pid, ticks)
+    return not alive(pid, ticks)
 
 
 def _listens(address: str) -> bool:

@@ -28,7 +28,7 @@ port = 0
 """
 
 START_S = 1800.0
-STEP_S = 180.0
+STEP_S = 600.0
 TAIL_LINES = 12
 
 

@@ -34,4 +34,4 @@ def test_no_line_is_wider_than_its_room(stages: list[Stage], total: float, room:
 
 
 def test_meter() -> None:
-    assert [meter(f, 4) for f in (-1, 0, 0.5, 1, 2)] == ["░░░░", "░░░░", "▓▓░░", "▓▓▓▓", "▓▓▓▓"]
+    assert [meter(f, 4) for f in (-1, 0, 0.01, 0.5, 1, 2)] == ["░░░░", "░░░░", "▓░░░", "▓▓░░", "▓▓▓▓", "▓▓▓▓"]
