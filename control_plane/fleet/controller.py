@@ -266,10 +266,13 @@ class Controller:
         log_path = spec.log_path or str(self._launcher.log_path(worker_id))
         worker = Worker(worker_id, spec.pool, spec.model, spec, log_path, cordoned=worker_id in self._cordoned)
         worker.begin()
-        worker.reason = "adopted from an earlier control plane"
+        said = found.announcement
+        # One that serves may have work: it is not to be stopped like one that starts.
+        serves = said is not None and said.phase == "serving"
+        worker.enter(Stage.SERVING if serves else Stage.STARTING, "adopted from an earlier control plane")
         worker.retiring = worker.outdated = retire
-        worker.announcement = found.announcement
-        worker.instance_id = found.announcement.instance_id if found.announcement is not None else ""
+        worker.announcement = said
+        worker.instance_id = said.instance_id if said is not None else ""
         self.workers[worker_id] = worker
         why = ", to be retired: its settings are not wanted any more" if retire else ""
         self._events.record("worker_adopted", f"worker/{worker_id}", f"pid {process.pid} runs on{why}")

@@ -49,7 +49,7 @@ class Link:
             while True:
                 with contextlib.suppress(InferDeckError):
                     await self._talk(client, announcement)
-                if self._worker.stage is Stage.STARTING and time.monotonic() > patience:
+                if self._worker.load is None and time.monotonic() > patience:
                     raise Refused(f"it announced {announcement.address} and does not answer there")
                 await asyncio.sleep(RETRY_S)
         except Refused as why:
@@ -63,12 +63,13 @@ class Link:
         worker = self._worker
         while True:
             said = self._launcher.announcement(worker.id)
-            if said is not None and said != worker.announcement and self._own(said):
-                worker.announcement = said
-                worker.instance_id = said.instance_id or worker.instance_id
-                if said.detail:
-                    worker.reason = _progress(said)
-                self._changed(bool(said.instance_id))
+            if said is not None and self._own(said):
+                if said != worker.announcement:
+                    worker.announcement = said
+                    worker.instance_id = said.instance_id or worker.instance_id
+                    if said.detail:
+                        worker.reason = _progress(said)
+                    self._changed(bool(said.instance_id))
                 if said.phase == "serving" and said.address:
                     return said
             await asyncio.sleep(POLL_S)
@@ -93,8 +94,8 @@ class Link:
         worker.load, worker.load_at, worker.heartbeat_unix = load, now, time.time()
         if worker.info is not None and worker.info.state is not load.state:
             worker.info = replace(worker.info, state=load.state)
-        if worker.stage is Stage.STARTING and load.state in _SERVES:
-            worker.enter(Stage.SERVING, "")
+        if load.state in _SERVES and (worker.stage is Stage.STARTING or before[1] is None):
+            worker.enter(Stage.SERVING, worker.reason if worker.retiring else "")
         self._changed((worker.phase, load.state) != before)
 
     async def _obey(self, client: WorkerClient, state: WorkerState) -> None:

@@ -105,7 +105,8 @@ class Platform:
             await self.changes.after(revision, 1.0)
 
     async def _shut_down(self, grace_s: float) -> None:
-        running = len(self.requests.active())
+        counted = sum(self.controller.in_flight(worker) for worker in self.controller.workers.values())
+        running = max(len(self.requests.active()), counted)
         self._tell(f"shutting down, {running} requests run" if running else "shutting down")
         self.events.record("shutdown", "control-plane", f"shutdown asked for, grace {grace_s:g} s")
         try:

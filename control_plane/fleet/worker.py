@@ -79,9 +79,11 @@ class Worker:
             return WorkerPhase.STOPPING
         if self.stage is Stage.STARTING:
             return WorkerPhase.STARTING
-        if self.load is not None and self.load.state is WorkerState.FAILED:
-            return WorkerPhase.FAILED
-        return WorkerPhase.LOST if self.health.life is Life.LOST else WorkerPhase.READY
+        if self.health.life is Life.LOST:
+            return WorkerPhase.LOST
+        if self.load is None:
+            return WorkerPhase.STARTING  # adopted, and not heard yet
+        return WorkerPhase.FAILED if self.load.state is WorkerState.FAILED else WorkerPhase.READY
 
     def running(self, now: float) -> int | None:
         """Requests inside the worker by its own count; None when that is not known any more."""
