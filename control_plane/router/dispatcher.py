@@ -405,7 +405,10 @@ class Dispatcher:
             target.link = None
 
     def _expectation(self, model: str) -> Expectation:
-        return self._expectations.setdefault(model, Expectation())
+        expectation = self._expectations.get(model)
+        if expectation is None:
+            expectation = self._expectations[model] = Expectation()
+        return expectation
 
     def _max_context(self, view: ModelView) -> int:
         served = (candidate.max_context for candidate in self._targets.candidates(view.name))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.wire.convert import fill, from_wire
-from control_plane.contracts.worker import CallError, Delta, Done, Finish, TokenLogprob
+from control_plane.contracts.worker import CallError, Delta, Done, Finish, FinishReason, Stages, TokenLogprob
 
 
 def frame_to_wire(seq: int, sent_unix: float, deltas: Iterable[Delta]) -> pb.WorkerFrame:
@@ -68,9 +68,17 @@ def delta_from_wire(wire: pb.Delta) -> Delta:
     if wire.logprobs:
         delta.logprobs = tuple(from_wire(entry, TokenLogprob) for entry in wire.logprobs)
     if wire.HasField("finish"):
-        delta.finish = from_wire(wire.finish, Finish)
+        finish = wire.finish
+        stop_token_id = finish.stop_token_id if finish.HasField("stop_token_id") else None
+        delta.finish = Finish(FinishReason(finish.reason), finish.output_tokens, finish.stop_text, stop_token_id)
     if wire.HasField("done"):
-        delta.done = from_wire(wire.done, Done)
+        done, stages = wire.done, wire.done.stages
+        delta.done = Done(
+            done.prompt_tokens,
+            done.cached_tokens,
+            done.output_tokens,
+            Stages(stages.received_unix, stages.queued_s, stages.prefill_s, stages.decode_s, stages.preemptions),
+        )
     if wire.HasField("error"):
         delta.error = from_wire(wire.error, CallError)
     return delta

@@ -86,6 +86,22 @@ logprobs = st.builds(
     logprob=st.floats(max_value=0, allow_nan=False),
     rank=st.integers(0, 100),
 )
+_uint32 = st.integers(0, 2**32 - 1)
+_seconds = st.floats(allow_nan=False)
+finishes = st.builds(
+    Finish,
+    reason=st.sampled_from(FinishReason),
+    output_tokens=_uint32,
+    stop_text=st.text(),
+    stop_token_id=st.none() | _uint32,
+)
+dones = st.builds(
+    Done,
+    prompt_tokens=_uint32,
+    cached_tokens=_uint32,
+    output_tokens=_uint32,
+    stages=st.builds(Stages, _seconds, _seconds, _seconds, _seconds, _uint32),
+)
 deltas = st.builds(
     Delta,
     call=st.integers(0, 2**64 - 1),
@@ -93,8 +109,8 @@ deltas = st.builds(
     text=st.text(),
     choice=st.integers(0, 8),
     logprobs=st.lists(logprobs, max_size=2).map(tuple),
-    finish=st.none() | st.builds(Finish, reason=st.sampled_from(FinishReason), output_tokens=st.integers(0, 2**32 - 1)),
-    done=st.none() | st.just(Done(10, 2, 5, Stages(1.0, 0.1, 0.2, 0.3, 1))),
+    finish=st.none() | finishes,
+    done=st.none() | dones,
     error=st.none() | st.just(CallError("engine_dead", "gone", "")),
 )
 
