@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
@@ -77,9 +78,9 @@ class ConsoleApp(App[int]):
 
     def on_mount(self) -> None:
         self.go(HOME)
-        self.run_worker(collect(self._feed, self.post_message), group="feed")
+        self._start("feed", partial(collect, self._feed, self.post_message))
         if self._paint_s:
-            self.set_interval(self._paint_s, self._paint)
+            self.set_interval(self._paint_s, self.paint)
         if not self.is_headless:
             self._leave_on_signals()
 
@@ -91,6 +92,10 @@ class ConsoleApp(App[int]):
         for number in (signal.SIGTERM, signal.SIGHUP):
             with suppress(NotImplementedError, RuntimeError, ValueError):
                 asyncio.get_running_loop().add_signal_handler(number, self.exit, 128 + number)
+
+    def _start(self, group: str, work: Callable[[], Any]) -> Worker[None]:
+        """Background work; it is made only when it really starts."""
+        return self.run_worker(work, group=group)
 
     def action_leave(self) -> None:
         self.exit(0)
@@ -107,16 +112,16 @@ class ConsoleApp(App[int]):
 
     def pause(self) -> None:
         self._frozen = self.live() if self._frozen is None else None
-        self._paint()
+        self.paint()
 
     def notices(self) -> Sequence[Notice]:
         return self._notices.current(self._clock())
 
     def tell(self, text: str, severity: str = "info", key: str = "") -> None:
         self._notices.add(text, severity, self._clock(), key)
-        self._paint()
+        self.paint()
 
-    def _paint(self) -> None:
+    def paint(self) -> None:
         """What is seen: the screen on top, or a dialog and the screen behind it."""
         self._painted = self._clock()
         for screen in self.screen_stack:
@@ -131,7 +136,7 @@ class ConsoleApp(App[int]):
         if was_lost:
             self._notices.drop("link")
         if was_lost or self._clock() - self._painted >= self._paint_s:
-            self._paint()
+            self.paint()
 
     def on_learnt(self, message: Learnt) -> None:
         self._board.learn(message.events)
@@ -173,7 +178,7 @@ class ConsoleApp(App[int]):
             self._log_reader.cancel()
         self._reading, self._log_reader = (target, reader), None
         if target:
-            self._log_reader = self.run_worker(follow(self._feed, target, self.post_message), group="log")
+            self._log_reader = self._start("log", partial(follow, self._feed, target, self.post_message))
 
     def order(self, verb: Verb, ids: Sequence[str], replicas: int | None = None) -> None:
         if self.readonly:
@@ -192,7 +197,7 @@ class ConsoleApp(App[int]):
             self.push_screen(ConfirmScreen(order))
 
     def preview(self, order: Order) -> None:
-        self.run_worker(executor.preview(order, self._operator, self.post_message), group="preview", exclusive=True)
+        self._start("preview", partial(executor.preview, order, self._operator, self.post_message))
 
     def carry_out(self, order: Order) -> None:
         live = self.live()
@@ -200,7 +205,7 @@ class ConsoleApp(App[int]):
         if self.readonly or against:
             self.tell("nothing done: " + "; ".join(against), "warning")
             return
-        self.run_worker(executor.carry_out(order, self._operator, self.post_message), group="orders")
+        self._start("orders", partial(executor.carry_out, order, self._operator, self.post_message))
 
     def command(self, line: str) -> None:
         try:

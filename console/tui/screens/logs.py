@@ -48,6 +48,9 @@ class LogsScreen(DeckScreen):
         ]
         self.query_one("#log-title", Lines).put([title])
 
+    def on_log_view_let(self) -> None:
+        self.show(deck_of(self).view())
+
     def read(self, piece: LogRead) -> None:
         if piece.target != self.log_target:
             return

@@ -94,8 +94,12 @@ class WorkerScreen(DeckScreen):
         self.query_one("#info", Lines).put(lines)
         self.query_one("#plot", WorkerPlot).show(self.route.id, view, SPANS_S[self._span], current=True)
         self.table.show(ordered(tuple(r for r in view.requests if r.worker_id == self.route.id)), view)
+        self.on_log_view_let()
+
+    def on_log_view_let(self) -> None:
+        palette = deck_of(self).look.palette
         following = "follows" if self.log_view.following else "stands still: G follows again"
-        title: list[Span] = [("  log ", look.palette.title), (following, look.palette.dim)]
+        title: list[Span] = [("  log ", palette.title), (following, palette.dim)]
         self.query_one("#log-title", Lines).put([title])
 
     def read(self, piece: LogRead) -> None:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
+from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
@@ -33,6 +34,9 @@ class LogView(ScrollView, can_focus=True):
         Binding("right,l", "pan(1)", show=False),
         Binding("left,h", "pan(-1)", show=False),
     ]
+
+    class Let(Message):
+        """It follows the end from now on, or does not any more."""
 
     def __init__(self, *, name: str | None = None) -> None:
         super().__init__(id=name)
@@ -132,11 +136,15 @@ class LogView(ScrollView, can_focus=True):
         self.refresh()
 
     def on_mouse_scroll_up(self) -> None:
-        self.following = False
+        if self.following:
+            self.following = False
+            self.post_message(self.Let())
 
     def _scroll(self, to: int) -> None:
         last = max(0, len(self._visible()) - self.size.height)
         to = max(0, min(to, last))
-        self.following = to >= last
+        if self.following != (to >= last):
+            self.following = not self.following
+            self.post_message(self.Let())
         self.scroll_to(y=to, animate=False, force=True)
         self.refresh()

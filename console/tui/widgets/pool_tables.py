@@ -88,9 +88,9 @@ POOLS: tuple[Column[Pool], ...] = (
     Column("pool", 12, lambda pool, at: [(pool.name, at.look.palette.title)], grow=1),
     Column("model", 16, lambda pool, at: _text(pool.model, at.look), grow=1),
     Column("desired", 7, lambda pool, at: _text(count(pool.desired), at.look), right=True),
-    Column("observed", 8, lambda pool, at: _text(count(pool.observed), at.look), right=True),
-    Column("engine", 9, lambda pool, at: _text(pool.engine, at.look), rank=1),
-    Column("source", 20, lambda pool, at: _text(pool.source, at.look), rank=2, grow=2),
+    Column("observed", 8, lambda pool, at: _text(count(pool.observed), at.look), rank=1, right=True),
+    Column("engine", 9, lambda pool, at: _text(pool.engine, at.look), rank=2),
+    Column("source", 20, lambda pool, at: _text(pool.source, at.look), rank=3, grow=2),
 )
 MODELS: tuple[Column[ModelView], ...] = (
     Column("model", 20, lambda model, at: [(model.name, at.look.palette.title)], grow=1),

@@ -60,8 +60,11 @@ class Console:
         assert condition(), "it did not come to that"
         await self.settle()
 
-    def pass_time(self, seconds: float) -> None:
+    async def pass_time(self, seconds: float) -> None:
+        """The clock goes on, and the timer that paints what ages comes round."""
         self.now[0] += seconds
+        self.app.paint()
+        await self.settle()
 
     @property
     def lines(self) -> list[str]:

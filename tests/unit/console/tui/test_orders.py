@@ -42,12 +42,12 @@ async def test_the_progress_of_a_drain_is_shown_and_then_its_end() -> None:
         await seen.press("ctrl+d", "y")
         seen.platform.drain_queue.put_nowait(DrainProgress("smollm2-1", 3, ("req-1388", "req-138a", "req-138c")))
         await told(seen, "◔ drain smollm2-1: 3 in flight: req-1388, req-138a, req-138c")
-        seen.pass_time(600)
+        await seen.pass_time(600)
         seen.platform.drain_queue.put_nowait(DrainProgress("smollm2-1", 1, ("req-138c",)))
         await told(seen, "drain smollm2-1: 1 in flight: req-138c")
         seen.platform.drain_queue.put_nowait(DrainProgress("smollm2-1", 0, done=True))
         await told(seen, "✓ drain smollm2-1: nothing runs on it any more; it stays cordoned")
-        seen.pass_time(10)
+        await seen.pass_time(10)
         await seen.hear(snapshot(NOW + 1))
         assert "drain smollm2-1:" not in seen.text
 
