@@ -41,6 +41,7 @@ class Target:
         self.circuit = Circuit()
         self.calls: dict[int, Request] = {}
         self.link: Link | None = None
+        self._sampled_unix = 0.0
         self._peak = 0
         self._peak_before = 0
 
@@ -70,10 +71,10 @@ class Target:
             candidate.capacity_tokens = info.model.total_blocks * info.model.block_size
         if load is None or load.instance_id not in ("", endpoint.instance_id):
             return
-        sampled = now - endpoint.load_age_s
-        if sampled <= candidate.sampled_mono:
+        if load.sampled_unix == self._sampled_unix:
             return
-        candidate.sampled_mono = sampled
+        self._sampled_unix = load.sampled_unix
+        candidate.sampled_mono = now - endpoint.load_age_s
         candidate.waiting = load.waiting
         candidate.kv_usage = load.kv_usage
         candidate.others = max(0, load.running + load.waiting - max(self._peak, self._peak_before))

@@ -100,7 +100,7 @@ class Chaos:
         elif roll < 0.75:
             worker.phase = rng.choice(list(WorkerPhase)[1:])
         elif roll < 0.85:
-            load = Load(worker.instance_id, 0.0, WorkerState.READY, rng.randint(0, 9), rng.randint(0, 9))
+            load = Load(worker.instance_id, self.stage.now, WorkerState.READY, rng.randint(0, 9), rng.randint(0, 9))
             worker.load, worker.load_age_s = load, rng.choice([0.0, 9.0])
         else:
             workers = [other for other in workers if other is not worker] or workers

@@ -51,8 +51,14 @@ def test_the_age_of_a_sample_counts_from_when_it_was_taken() -> None:
     assert not candidate.fresh(stage.now + 1.1)
 
 
-def test_an_older_sample_does_not_replace_a_newer_one() -> None:
+def test_a_sample_that_is_sent_again_does_not_get_younger() -> None:
     stage = Stage()
     stage.start("a")
     loaded(stage, running=4)
-    assert loaded(stage, running=9, age_s=5.0) == 4
+    taken = stage.now
+    for _ in range(4):
+        stage.now += 1.0
+        stage.publish()
+    candidate = stage.link("a").target.candidate
+    assert candidate.sampled_mono == taken
+    assert not candidate.fresh(stage.now)
