@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +13,9 @@ OutputOption = Annotated[Format, typer.Option("-o", "--output", help="How to pri
 YesOption = Annotated[bool, typer.Option("-y", "--yes", help="Do it without asking.")]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be done, with the same plan; do nothing.")
+]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="Settings (TOML). [default: config.toml in the home]")
 ]
 UrlOption = Annotated[
     str | None, typer.Option("--url", metavar="URL", help="An OpenAI endpoint. [default: the platform's gateway]")

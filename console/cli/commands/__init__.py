@@ -6,6 +6,7 @@ from __future__ import annotations
 from console.cli.commands import (
     up,
     down,
+    doctor,
     demo,
     console,
     version,

