@@ -1,0 +1,301 @@
+"""Requests that no schema foresaw, and streams through connections that cut them anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx
+import openai
+import pytest
+import uvloop
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from control_plane.contracts.errors import WorkerLost
+from control_plane.contracts.worker import Delta, Done, Finish, FinishReason
+from tests.integration.gateway.rig import (
+    CHAT,
+    COMPLETIONS,
+    KEY,
+    MODEL,
+    Rig,
+    chat_body,
+    echo_words,
+    events,
+    gateway,
+    request,
+)
+from tests.unit.gateway.fakes import Submitted
+
+DOCUMENTED = {200, 400, 404, 413}
+BOUNDED = settings(
+    max_examples=120,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
+)
+
+
+class Loop:
+    """A gateway that many examples share, on a loop of its own."""
+
+    def __init__(self) -> None:
+        self.runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+        self._stack = contextlib.AsyncExitStack()
+        self.rig: Rig = self.runner.run(self._stack.enter_async_context(gateway()))
+
+    def close(self) -> None:
+        self.runner.run(self._stack.aclose())
+        self.runner.close()
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Loop]:
+    loop = Loop()
+    yield loop
+    loop.close()
+
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.sampled_from([0, -1, 1, 2**31, 2**63, 2**64, 10**30, -(10**30)]),
+    st.floats(),
+    st.text(max_size=6),
+    st.sampled_from(["", "assistant", "text", "<|im_end|>", "\x00", "é😀", "json_object", MODEL]),
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+_NAMES = """
+    model messages prompt temperature top_p top_k min_p n stop seed max_tokens max_completion_tokens logprobs
+    top_logprobs logit_bias stream stream_options presence_penalty frequency_penalty response_format user tools
+    chat_template chat_template_kwargs echo suffix best_of stop_token_ids min_tokens ignore_eos
+    repetition_penalty metadata store role content name
+"""
+NAMES = st.sampled_from(_NAMES.split())
+PARTS = st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": st.text(max_size=5)}) | VALUES, max_size=2)
+MESSAGES = st.lists(
+    st.fixed_dictionaries(
+        {
+            "role": st.sampled_from(["system", "user", "assistant", "tool", "developer"]) | SCALARS,
+            "content": st.text(max_size=10) | PARTS | VALUES,
+        },
+        optional={"name": SCALARS, "tool_calls": VALUES, "x": VALUES},
+    ),
+    max_size=3,
+)
+
+
+@st.composite
+def bodies(draw: st.DrawFn) -> bytes:
+    """A valid body with some of it changed, as JSON text with some of that changed."""
+    body: dict[str, Any] = chat_body("hello") | {"prompt": "hello"}
+    del body[draw(st.sampled_from(["prompt", "prompt", "messages"]))]
+    if "messages" in body and draw(st.booleans()):
+        body["messages"] = draw(MESSAGES)
+    for _ in range(draw(st.integers(0, 3))):
+        body[draw(NAMES)] = draw(VALUES)
+    body.pop("stream", None)
+    text = json.dumps(body, ensure_ascii=draw(st.booleans()))
+    change = draw(st.sampled_from(["none", "none", "none", "twice", "cut", "deep", "surrogate", "noise"]))
+    if change == "twice":
+        text = text[:-1] + f',"{draw(NAMES)}":{json.dumps(draw(SCALARS))}' + "}"
+    elif change == "cut":
+        text = text[: draw(st.integers(0, len(text)))]
+    elif change == "deep":
+        depth = draw(st.integers(1, 300))
+        text = text[:-1] + ',"user":' + "[" * depth + "]" * depth + "}"
+    elif change == "surrogate":
+        text = text.replace("hello", draw(st.sampled_from(["\\ud800", "\\udc00x", "\\ud83d\\ude00", "\\u0000"])))
+    data = text.encode("utf-8", "surrogatepass")
+    if change == "noise":
+        at = draw(st.integers(0, len(data)))
+        data = data[:at] + draw(st.binary(max_size=4)) + data[at:]
+    return data
+
+
+@given(bodies(), st.sampled_from([CHAT, COMPLETIONS]))
+@BOUNDED
+def test_any_body_gets_a_documented_answer_and_harms_nobody(shared: Loop, body: bytes, path: str) -> None:
+    async def one() -> None:
+        rig = shared.rig
+        answer = await rig.post(path, body)
+        assert answer.status in DOCUMENTED
+        if answer.status != 200:
+            assert answer.error["code"]
+        assert rig.gateway.held == 0
+        assert rig.gateway.stats().in_flight == 0
+
+    shared.runner.run(one())
+
+
+@given(st.binary(max_size=300), st.integers(1, 40))
+@BOUNDED
+def test_any_bytes_get_an_answer_or_a_closed_connection(shared: Loop, noise: bytes, size: int) -> None:
+    async def one() -> None:
+        client = await shared.rig.connect()
+        for start in range(0, len(noise), size):
+            client.send(noise[start : start + size])
+        client.writer.write_eof()
+        reply = await client.ended()
+        assert reply == b"" or reply.startswith(b"HTTP/1.1 4")
+        client.close()
+        assert (await shared.rig.get("/health")).status == 200
+
+    shared.runner.run(one())
+
+
+@given(st.data())
+@BOUNDED
+def test_requests_cut_and_joined_anywhere_are_the_same_requests(shared: Loop, data: st.DataObject) -> None:
+    wanted, raw = [], b""
+    for _ in range(data.draw(st.integers(1, 4))):
+        kind = data.draw(st.sampled_from(["chat", "models", "nowhere", "broken", "chunked"]))
+        if kind == "chat":
+            raw, status = raw + request(body=chat_body()), 200
+        elif kind == "models":
+            raw, status = raw + request("/v1/models", method="GET"), 200
+        elif kind == "nowhere":
+            raw, status = raw + request("/nowhere", method="GET"), 404
+        elif kind == "broken":
+            raw, status = raw + request(body=b"{"), 400
+        else:
+            body = json.dumps(chat_body()).encode()
+            cut = data.draw(st.integers(1, len(body) - 1))
+            pieces = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:cut], body[cut:]))
+            head = request(length=False, transfer_encoding="chunked", content_type="application/json")
+            raw, status = raw + head + pieces + b"0\r\n\r\n", 200
+        wanted.append(status)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=8)))
+
+    async def one() -> None:
+        client = await shared.rig.connect()
+        for start, end in zip([0, *cuts], [*cuts, len(raw)], strict=True):
+            client.send(raw[start:end])
+            await asyncio.sleep(0)
+        assert [(await client.answer()).status for _ in wanted] == wanted
+        client.close()
+
+    shared.runner.run(one())
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+STEPS = st.lists(st.tuples(st.integers(0, 1), TEXT), max_size=8)
+
+
+class Cut(httpx.AsyncByteStream):
+    """A body that arrives in pieces of these sizes."""
+
+    def __init__(self, body: bytes, sizes: list[int]) -> None:
+        self._body = body
+        self._sizes = sizes
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        start, index = 0, 0
+        while start < len(self._body):
+            size = self._sizes[index % len(self._sizes)]
+            yield self._body[start : start + size]
+            start, index = start + size, index + 1
+
+
+@given(STEPS, st.booleans(), st.booleans(), st.integers(1, 2), st.lists(st.integers(1, 60), min_size=1, max_size=6))
+@BOUNDED
+def test_every_stream_has_the_grammar_and_the_official_client_reads_it_however_it_is_cut(
+    shared: Loop, steps: list[tuple[int, str]], fails: bool, usage: bool, choices: int, sizes: list[int]
+) -> None:
+    steps = [(choice % choices, text) for choice, text in steps]
+
+    def play(submitted: Submitted) -> None:
+        for choice, text in steps:
+            submitted.sink.delta(Delta(1, [5], text, choice))
+        if fails:
+            submitted.sink.failed(WorkerLost("gone"))
+            return
+        for choice in range(choices):
+            done = Done(3, 0, len(steps)) if choice == choices - 1 else None
+            submitted.sink.delta(Delta(1, [], "", choice, finish=Finish(FinishReason.STOP, 1), done=done))
+
+    async def one() -> None:
+        rig = shared.rig
+        rig.router.play = play
+        fields: dict[str, Any] = {"stream": True, "n": choices}
+        if usage:
+            fields["stream_options"] = {"include_usage": True}
+        answer = await rig.chat(**fields)
+        rig.router.play = echo_words
+        if fails and not steps:
+            assert answer.status == 502
+            return
+        check_grammar(events(answer.body), choices, usage)
+        whole = {index: "".join(text for choice, text in steps if choice == index) for index in range(choices)}
+        read, error = await read_with_official_client(answer.body, sizes)
+        assert read == whole
+        assert error == ("worker_lost" if fails else None)
+
+    shared.runner.run(one())
+
+
+def check_grammar(found: list[Any], choices: int, usage: bool) -> None:
+    """role, deltas, finish for each choice; then usage where asked for; then [DONE], or an error anywhere instead."""
+    state = dict.fromkeys(range(choices), "new")
+    ended = False
+    seen_usage = False
+    for event in found:
+        assert not ended, "nothing comes after the end"
+        if event == "[DONE]":
+            assert set(state.values()) == {"finished"}
+            assert seen_usage == usage
+            ended = True
+        elif "error" in event:
+            ended = True
+        elif not event["choices"]:
+            assert usage
+            assert not seen_usage
+            assert set(state.values()) == {"finished"}
+            assert (
+                event["usage"]["total_tokens"] == event["usage"]["prompt_tokens"] + event["usage"]["completion_tokens"]
+            )
+            seen_usage = True
+        else:
+            (choice,) = event["choices"]
+            index, delta = choice["index"], choice["delta"]
+            if state[index] == "new":
+                assert delta == {"role": "assistant", "content": ""}
+                state[index] = "open"
+            else:
+                assert state[index] == "open"
+                assert "role" not in delta
+                if choice["finish_reason"] is not None:
+                    assert delta == {}
+                    state[index] = "finished"
+                else:
+                    assert set(delta) == {"content"}
+            assert event.get("usage", None) is None
+            assert ("usage" in event) == usage
+    assert ended
+
+
+async def read_with_official_client(body: bytes, sizes: list[int]) -> tuple[dict[int, str], str | None]:
+    def reply(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=Cut(body, sizes))
+
+    texts: dict[int, str] = {}
+    async with (
+        httpx.AsyncClient(transport=httpx.MockTransport(reply)) as http,
+        openai.AsyncOpenAI(base_url="http://test/v1", api_key=KEY, max_retries=0, http_client=http) as client,
+    ):
+        stream = await client.chat.completions.create(model=MODEL, messages=[], stream=True)
+        try:
+            async for chunk in stream:
+                for choice in chunk.choices:
+                    texts[choice.index] = texts.get(choice.index, "") + (choice.delta.content or "")
+        except openai.APIError as error:
+            return texts, str(error.code)
+    return texts, None
