@@ -48,7 +48,7 @@ def examine(home: Home, config: Path | None, *, quick: bool) -> tuple[list[Findi
 def _config(settings: Settings) -> Finding:
     if settings.error:
         return fail("config", settings.error, settings.hint or "correct the settings")
-    chosen = [setting for setting in settings.settings if setting.source != "default"]
+    chosen = [setting for setting in settings.settings if setting.source not in ("default", "--home")]
     where = shown_path(Path(settings.path)) if settings.path else "defaults"
     return ok("config", f"{where}, {plural(len(chosen), 'setting')} chosen" if chosen else where)
 

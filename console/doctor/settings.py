@@ -22,7 +22,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``error`` and ``hint`` are what the control plane says of settings that it refuses; then there is nothing else."""
+    """``error`` and ``hint`` are what the control plane says of settings that it refuses; then there are none."""
 
     path: str
     settings: tuple[Setting, ...] = ()
