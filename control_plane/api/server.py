@@ -7,6 +7,7 @@ import contextlib
 import functools
 import logging
 import math
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, Final, TypeVar, cast
 
@@ -35,6 +36,9 @@ ENDPOINT_GAP_S: Final = 0.02
 """Changes of structure that come together go out together."""
 
 LOADS_EVERY_S: Final = 0.5
+
+KEPT_S: Final = 0.25
+"""How long a built message is good when nothing changes: ages in it go on."""
 
 _Context = grpc.aio.ServicerContext[Any, Any]
 _Request = TypeVar("_Request")
@@ -112,7 +116,7 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
         self._operations = platform.operations
-        self._built: dict[bool, tuple[int, pb.Snapshot]] = {}
+        self._built: dict[bool, tuple[int, float, pb.Snapshot]] = {}
 
     @_unary
     async def GetSnapshot(self, request: pb.GetSnapshotRequest, context: _Context) -> pb.Snapshot:  # noqa: N802
@@ -191,18 +195,19 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
 
     def _snapshot(self, finished: bool) -> pb.Snapshot:
         """Built once for all who ask between two changes."""
-        revision, built = self._built.get(finished, (0, pb.Snapshot()))
-        if revision != self._platform.changes.revision:
+        revision, at, built = self._built.get(finished, (0, 0.0, pb.Snapshot()))
+        now = time.monotonic()
+        if revision != self._platform.changes.revision or now - at > KEPT_S:
             snapshot = self._platform.snapshots.snapshot(finished_requests=finished)
-            revision, built = snapshot.revision, to_wire(snapshot, pb.Snapshot)
-            self._built[finished] = (revision, built)
+            built = to_wire(snapshot, pb.Snapshot)
+            self._built[finished] = (snapshot.revision, now, built)
         return built
 
 
 class _Fleet(operator_pb2_grpc.FleetServicer):
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
-        self._built: tuple[int, pb.FleetUpdate] = (0, pb.FleetUpdate())
+        self._built: tuple[int, float, pb.FleetUpdate] = (0, 0.0, pb.FleetUpdate())
 
     async def Join(self, reports: AsyncIterator[pb.RouterReport], context: _Context) -> None:  # noqa: N802
         routers = self._platform.routers
@@ -255,11 +260,12 @@ class _Fleet(operator_pb2_grpc.FleetServicer):
             cancel.cancel()
 
     def _endpoints(self) -> pb.FleetUpdate:
-        revision, built = self._built
-        if revision != self._platform.changes.revision:
+        revision, at, built = self._built
+        now = time.monotonic()
+        if revision != self._platform.changes.revision or now - at > KEPT_S:
             endpoints = self._platform.snapshots.endpoints()
             built = pb.FleetUpdate(endpoints=to_wire(endpoints, pb.EndpointSet))
-            self._built = (endpoints.revision, built)
+            self._built = (endpoints.revision, now, built)
         return built
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,3 +24,15 @@ def make_deck(tmp_path: Path) -> Iterator[Callable[..., Deck]]:
     yield make
     for deck in made:
         deck.clean_up()
+
+
+@pytest.fixture(scope="module")
+def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
+    """One platform with two workers for a whole module; whoever changes something changes it back."""
+    shared = Deck(tmp_path_factory.mktemp("shared"), replicas=2)
+    try:
+        asyncio.run(shared.start())
+        yield shared
+        assert asyncio.run(shared.stop()) == 0
+    finally:
+        shared.clean_up()
