@@ -7,9 +7,7 @@ for a ``tick`` at a monotonic time; so tests drive it with workers and clocks of
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 
 from control_plane.contracts.call import CallSink, RoutedCall
 from control_plane.contracts.errors import (
@@ -20,20 +18,19 @@ from control_plane.contracts.errors import (
     Unavailable,
     from_reason,
 )
-from control_plane.contracts.fleet import CancelOutcome, EndpointSet, ModelView, RequestPhase, WorkerPhase
+from control_plane.contracts.fleet import CancelOutcome, EndpointSet, RequestPhase, WorkerPhase
 from control_plane.contracts.worker import CallError, Delta, FinishReason
 from control_plane.router import refusals
-from control_plane.router.expectation import Expectation
+from control_plane.router.catalogue import Catalogue
 from control_plane.router.ledger import Ledger
+from control_plane.router.placement import Placement
 from control_plane.router.requests import Request
-from control_plane.router.scheduling.candidate import Ask
-from control_plane.router.scheduling.profile import Decision, Profile
+from control_plane.router.scheduling.profile import Profile
 from control_plane.router.targets import Link, Target, Targets
 from control_plane.router.waiting import Waiting
 
 _log = logging.getLogger(__name__)
 
-DECISIONS_KEPT = 512
 LOOK_AGAIN_S = 1.0
 """Those that wait are looked at this often even if nothing happens: what was known may have become stale."""
 
@@ -59,8 +56,8 @@ class Dispatcher:
         open_link: Callable[[Target], Link],
         changed: Callable[[], None],
     ) -> None:
-        self.profile = profile
-        self.decisions: deque[Decision] = deque(maxlen=DECISIONS_KEPT)
+        self.placement = Placement(profile, ledger, clock)
+        self.catalogue = Catalogue(self.placement.targets)
         self._ledger = ledger
         self._retries = retries
         self._queue_timeout_s = queue_timeout_s
@@ -69,11 +66,8 @@ class Dispatcher:
         self._open_link = open_link
         self._changed = changed
         self._waiting: Waiting[Request] = Waiting(queue_limit)
-        self._expectations: dict[str, Expectation] = {}
-        self._targets = Targets(lambda model: self._expectation(model).whole)
-        self._models: dict[str, ModelView] | None = None
+        self._targets = self.placement.targets
         self._seq = 0
-        self._number = 0
         self._closed = False
 
     @property
@@ -84,45 +78,19 @@ class Dispatcher:
     def targets(self) -> Targets:
         return self._targets
 
-    def models(self) -> tuple[ModelView, ...]:
-        """The configured models, with the workers that are ready and connected."""
-        return tuple(
-            replace(
-                view,
-                ready_workers=sum(t.candidate.ready and t.candidate.connected for t in self._targets.serving(name)),
-            )
-            for name, view in (self._models or {}).items()
-        )
-
-    def model(self, name: str) -> ModelView:
-        """Raises NotFound, or Unavailable while the fleet has not spoken yet."""
-        if self._models is None:
-            raise refusals.not_joined()
-        view = self._models.get(name)
-        if view is None:
-            raise refusals.unknown_model(name)
-        return view
-
-    def ready(self) -> bool:
-        return any(
-            c.ready and c.connected and not c.cordoned
-            for model in self._models or ()
-            for c in self._targets.candidates(model)
-        )
-
     # --- calls
 
     def submit(self, call: RoutedCall, sink: CallSink) -> Request:
         """Place the call or let it wait. Raises what the caller has to be told at once."""
         if self._closed:
             raise refusals.closing()
-        refusals.check_context(call, self._max_context(self.model(call.model)))
+        refusals.check_context(call, self.catalogue.max_context(call.model))
         now = self._clock()
         self._seq += 1
         request = Request(self, call, sink, self._seq, now)
         self._ledger.open(request)
         self._drain(call.model)
-        if not self._waiting.has_room and self._place(request).chosen is None:
+        if not self._waiting.has_room and self.placement.place(request).chosen is None:
             error = refusals.queue_full(len(self._waiting))
             self._finish(request, RequestPhase.FAILED, error.reason, now)
             raise error
@@ -181,7 +149,7 @@ class Dispatcher:
             request.done = delta.done
             self.first_token(request)
             self._release(request, now)
-            self._expectation(request.model).learn(delta.done.prompt_tokens, delta.done.output_tokens, request.choices)
+            self.placement.learn(request, delta.done)
             self._finish(request, RequestPhase.FINISHED, request.finish, now)
         request.sink.delta(delta)
         if delta.done is not None:
@@ -191,15 +159,16 @@ class Dispatcher:
 
     def link_up(self, target: Target) -> None:
         target.up()
+        _log.info("connected to a worker", extra=_about(target))
         self._drain(target.candidate.model)
 
     def link_down(self, target: Target, cause: str) -> float:
         """The stream broke or could not be made. Returns how long to wait before the next attempt, in seconds."""
         was_connected = target.candidate.connected
         cool_down = target.down(self._clock())
-        if was_connected:
-            extra = {"worker_id": target.worker_id, "cause": cause, "in_flight": len(target.calls)}
-            _log.warning("lost the stream to a worker", extra=extra)
+        if was_connected or target.circuit.failures == 1:
+            words = "lost the stream to a worker" if was_connected else "cannot connect to a worker"
+            _log.warning(words, extra=_about(target) | {"cause": cause, "in_flight": len(target.calls)})
         self._fail_over(target)
         return cool_down
 
@@ -211,7 +180,7 @@ class Dispatcher:
     # --- from the fleet
 
     def apply(self, update: EndpointSet) -> None:
-        self._models = {view.name: view for view in update.models}
+        self.catalogue.update(update.models)
         changes = self._targets.apply(update, self._clock())
         for target in changes.lost:
             self._unlink(target)
@@ -230,41 +199,13 @@ class Dispatcher:
     def tick(self) -> None:
         now = self._clock()
         for request in self._waiting.expired(now):
-            self._end(request, self._why_nothing_came(request, now), now)
+            self._end(request, self.catalogue.why_not(request.model, now - request.queued_mono), now)
         self._drain_all()
 
     # --- placing
 
-    def _place(self, request: Request) -> Decision:
-        """Send it to the best endpoint, if there is one."""
-        call = request.call
-        chosen_mono = self._clock()
-        request.charge = self._expectation(call.model).of(
-            len(call.prompt_token_ids), call.sampling.max_tokens, request.choices
-        )
-        ask = Ask(
-            call.model,
-            len(call.prompt_token_ids),
-            request.max_total_tokens,
-            request.charge,
-            request.choices,
-            call.priority,
-            request.tried,
-        )
-        decision = self.profile.decide(ask, self._targets.candidates(call.model), chosen_mono)
-        if decision.chosen is not None:
-            self.decisions.append(decision)
-            target = self._targets.of(decision.chosen)
-            assert target.link is not None
-            self._number += 1
-            meter = self._ledger.meter(target.worker_id)
-            request.dispatched(self._number, target, meter, chosen_mono, self._clock())
-            target.attach(self._number, request)
-            target.link.generate(self._number, call)
-        return decision
-
     def _place_or_wait(self, request: Request, now: float) -> None:
-        if self._closed or self._place(request).chosen is not None:
+        if self._closed or self.placement.place(request).chosen is not None:
             return
         if not request.deadline:
             request.deadline = now + self._queue_timeout_s
@@ -282,7 +223,7 @@ class Dispatcher:
         for request in self._waiting.line(model):
             if self._closed or request not in self._waiting:
                 continue
-            decision = self._place(request)
+            decision = self.placement.place(request)
             if decision.chosen is not None:
                 self._waiting.remove(request)
             elif not request.tried and "too_long" not in decision.left_out.values():
@@ -314,8 +255,8 @@ class Dispatcher:
         elif error.code in _CALLERS:
             self._end(request, refusals.by_the_worker(error), now)
         else:
-            extra = {"request_id": request.call.request_id, "worker_id": target.worker_id, "code": error.code}
-            _log.warning("a call failed at its worker: %s", error.message, extra=extra)
+            extra = _about(target) | {"request_id": request.call.request_id, "code": error.code}
+            _log.warning("a call failed at its worker", extra=extra)
             if error.code == DropReason.INTERNAL_ERROR:
                 target.failed(now)
                 self._retry(request, target, refusals.engine_failed(request.retries + 1), now)
@@ -341,6 +282,10 @@ class Dispatcher:
             self._end(request, error, now)
             return
         request.retries += 1
+        _log.info(
+            "a call is tried elsewhere",
+            extra=_about(failed) | {"request_id": request.call.request_id, "retries": request.retries},
+        )
         request.deadline = 0.0
         request.returned(now)
         self._place_or_wait(request, now)
@@ -380,17 +325,6 @@ class Dispatcher:
         except Exception:
             _log.exception("a sink failed", extra={"request_id": request.call.request_id})
 
-    def _why_nothing_came(self, request: Request, now: float) -> InferDeckError:
-        model, waited_s = request.model, now - request.queued_mono
-        targets = self._targets.serving(model)
-        if any(t.candidate.ready and t.candidate.connected and not t.candidate.cordoned for t in targets):
-            return refusals.all_busy(model, waited_s)
-        if any(t.endpoint.phase is WorkerPhase.STARTING for t in targets):
-            return refusals.still_loading(model, waited_s)
-        if any(t.candidate.cordoned for t in targets):
-            return refusals.no_worker(model, waited_s, "they are cordoned")
-        return refusals.no_worker(model, waited_s, "none can be reached" if targets else "there are none")
-
     # --- targets
 
     def _leave_if_idle(self, target: Target) -> None:
@@ -404,12 +338,6 @@ class Dispatcher:
             target.link.close()
             target.link = None
 
-    def _expectation(self, model: str) -> Expectation:
-        expectation = self._expectations.get(model)
-        if expectation is None:
-            expectation = self._expectations[model] = Expectation()
-        return expectation
 
-    def _max_context(self, view: ModelView) -> int:
-        served = (candidate.max_context for candidate in self._targets.candidates(view.name))
-        return view.max_context or max(served, default=0)
+def _about(target: Target) -> dict[str, object]:
+    return {"worker_id": target.worker_id, "instance_id": target.instance_id}

@@ -100,13 +100,13 @@ class EmbeddedRouter:
         return self.dispatcher.submit(call, sink)
 
     def models(self) -> Sequence[ModelView]:
-        return self.dispatcher.models()
+        return self.dispatcher.catalogue.all()
 
     def ready(self) -> bool:
-        return self.dispatcher.ready()
+        return self.dispatcher.catalogue.any_ready()
 
     async def tokenizer_files(self, model: str) -> TokenizerBundle:
-        self.dispatcher.model(model)
+        self.dispatcher.catalogue.get(model)
         return await self._tokenizers.get(model)
 
     # --- fleet_watch.Reported

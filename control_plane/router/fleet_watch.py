@@ -101,21 +101,23 @@ class FleetWatch:
 
     async def _join(self) -> str:
         """One attempt and, where it succeeds, the whole time together. Returns why it is over."""
-        address = self._address()
-        if address is None:
-            return "none is known"
+        address: str | None = None
         try:
+            address = self._address()
+            if address is None:
+                return "none is known"
+            metadata = (("authorization", f"Bearer {self._operator_key()}"),)
             async with grpc.aio.insecure_channel(address, options=CLIENT_OPTIONS) as channel:
                 async with asyncio.timeout(CONNECT_TIMEOUT_S):
                     await channel.channel_ready()
                 make_stub: Any = FleetStub
-                key = self._operator_key()
-                stream = make_stub(channel).Join(metadata=(("authorization", f"Bearer {key}"),))
-                await self._talk(stream)
+                await self._talk(make_stub(channel).Join(metadata=metadata))
         except grpc.aio.AioRpcError as error:
             return f"{error.code().name.lower()} at {address}: {error.details()}"
         except TimeoutError:
             return f"nobody answers at {address}"
+        except OSError as error:
+            return f"its address or key can't be read: {error}"
         except Exception as error:
             _log.exception("the watch failed")
             return f"{type(error).__name__}: {error}"

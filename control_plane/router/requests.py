@@ -98,10 +98,6 @@ class Request:
     def model(self) -> str:
         return self.call.model
 
-    @property
-    def max_total_tokens(self) -> int:
-        return len(self.call.prompt_token_ids) + self.call.sampling.max_tokens
-
     def cancel(self, reason: str) -> None:
         self._owner.left(self, reason)
 

@@ -59,4 +59,9 @@ class Candidate:
     typical_tokens: float = TYPICAL_TOKENS
 
     def fresh(self, now: float) -> bool:
-        return self.sampled_mono > 0.0 and now - self.sampled_mono <= STALE_AFTER_S
+        return self.sampled_mono >= oldest_fresh(now)
+
+
+def oldest_fresh(now: float) -> float:
+    """Samples taken before this moment are stale; one that was never taken always is."""
+    return max(now - STALE_AFTER_S, 1e-9)

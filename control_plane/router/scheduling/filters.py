@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from control_plane.router.saturation import full
-from control_plane.router.scheduling.candidate import Ask, Candidate
+from control_plane.router.scheduling.candidate import Ask, Candidate, oldest_fresh
 from control_plane.router.scheduling.interfaces import Filter
 
 
@@ -71,7 +71,13 @@ class HasRoom:
     name = "full"
 
     def keep(self, ask: Ask, candidates: Sequence[Candidate], now: float) -> list[Candidate]:
-        return [c for c in candidates if not full(c.sequences + (c.others if c.fresh(now) else 0), c.max_sequences)]
+        oldest = oldest_fresh(now)
+        return [
+            c
+            for c in candidates
+            if c.sequences + c.others < c.max_sequences
+            or not full(c.sequences + (c.others if c.sampled_mono >= oldest else 0), c.max_sequences)
+        ]
 
 
 USABLE: tuple[Filter, ...] = (Ready(), Fits(), NotTried(), NotCordoned(), Connected(), Accepting(), HasRoom())

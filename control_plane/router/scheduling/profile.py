@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import mul
 from random import Random
 
 from control_plane.router.scheduling.candidate import Ask, Candidate
@@ -15,23 +16,36 @@ from control_plane.router.scheduling.scorers.inflight_tokens import InflightToke
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One choice: who was picked, what everyone scored, who was left out and why.
+    """One choice: who was picked, what everyone scored, who was left out and why (worker id → name of the filter).
 
-    ``scores`` is worker id → one score per scorer of the profile, ``totals`` is worker id → weighted mean, both 0-1.
+    ``kept`` are those that passed the filters; ``columns`` has one list per scorer, ``weighted`` the weighted means,
+    all in the order of ``kept`` and from 0 to 1.
     """
 
     profile: str
     model: str
     chosen: Candidate | None
+    kept: Sequence[Candidate] = ()
     scorers: tuple[str, ...] = ()
-    scores: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    totals: dict[str, float] = field(default_factory=dict)
+    columns: Sequence[Sequence[float]] = ()
+    weighted: Sequence[float] = ()
     left_out: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def scores(self) -> dict[str, tuple[float, ...]]:
+        """Worker id → one score per scorer."""
+        rows = zip(*self.columns, strict=True) if self.columns else [()] * len(self.kept)
+        return {candidate.worker_id: row for candidate, row in zip(self.kept, rows, strict=True)}
+
+    @property
+    def totals(self) -> dict[str, float]:
+        """Worker id → weighted mean of its scores."""
+        return {candidate.worker_id: total for candidate, total in zip(self.kept, self.weighted, strict=True)}
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Filters → weighted scorers → picker. Weights are positive; the total is their weighted mean."""
+    """Filters → weighted scorers, at least one → picker. Weights are positive."""
 
     name: str
     scorers: tuple[tuple[Scorer, float], ...]
@@ -50,19 +64,26 @@ class Profile:
         if not kept:
             return Decision(self.name, ask.model, None, left_out=left_out)
         columns = [scorer.score(ask, kept, now) for scorer, _ in self.scorers]
-        weights = [weight for _, weight in self.scorers]
-        whole = sum(weights) or 1.0
-        rows = list(zip(*columns, strict=True)) if columns else [()] * len(kept)
-        totals = [sum(s * w for s, w in zip(row, weights, strict=True)) / whole for row in rows]
+        weighted = _means(columns, [weight for _, weight in self.scorers])
         return Decision(
             self.name,
             ask.model,
-            self.picker.pick(ask, kept, totals),
+            self.picker.pick(ask, kept, weighted),
+            kept,
             tuple(scorer.name for scorer, _ in self.scorers),
-            {candidate.worker_id: row for candidate, row in zip(kept, rows, strict=True)},
-            {candidate.worker_id: total for candidate, total in zip(kept, totals, strict=True)},
+            columns,
+            weighted,
             left_out,
         )
+
+
+def _means(columns: Sequence[Sequence[float]], weights: Sequence[float]) -> Sequence[float]:
+    """The weighted mean of each row."""
+    if len(columns) == 1:
+        return columns[0]
+    whole = sum(weights)
+    shares = [weight / whole for weight in weights]
+    return [sum(map(mul, row, shares)) for row in zip(*columns, strict=True)]
 
 
 def _least_load(rng: Random) -> Profile:

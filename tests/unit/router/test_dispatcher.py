@@ -90,7 +90,7 @@ class TestPlacing:
         stage.workers["b"].cordoned = True
         stage.publish()
         stage.submit("r")
-        decision = stage.dispatcher.decisions[-1]
+        decision = stage.dispatcher.placement.decisions[-1]
         assert decision.chosen is not None
         assert decision.chosen.worker_id == "a"
         assert decision.scores == {"a": (1.0,)}
@@ -533,14 +533,14 @@ class TestFleetSets:
     def test_models_count_workers_that_can_be_reached(self) -> None:
         stage = Stage(connect=False)
         stage.start("a", "b")
-        assert {view.name: view.ready_workers for view in stage.dispatcher.models()} == {"tiny": 0, "other": 0}
-        assert not stage.dispatcher.ready()
+        assert {view.name: view.ready_workers for view in stage.dispatcher.catalogue.all()} == {"tiny": 0, "other": 0}
+        assert not stage.dispatcher.catalogue.any_ready()
         stage.link("a").up()
-        assert stage.dispatcher.models()[0].ready_workers == 1
-        assert stage.dispatcher.ready()
+        assert stage.dispatcher.catalogue.all()[0].ready_workers == 1
+        assert stage.dispatcher.catalogue.any_ready()
         stage.workers["a"].cordoned = True
         stage.publish()
-        assert not stage.dispatcher.ready()
+        assert not stage.dispatcher.catalogue.any_ready()
 
     def test_an_unreachable_worker_is_left_out_until_it_answers(self) -> None:
         stage = Stage(connect=False)

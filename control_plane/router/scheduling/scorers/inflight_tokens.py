@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from control_plane.router.scheduling.candidate import UNKNOWN_CAPACITY_TOKENS, Ask, Candidate
+from control_plane.router.scheduling.candidate import UNKNOWN_CAPACITY_TOKENS, Ask, Candidate, oldest_fresh
 
 
 class InflightTokens:
@@ -18,17 +18,17 @@ class InflightTokens:
     name = "inflight_tokens"
 
     def score(self, ask: Ask, candidates: Sequence[Candidate], now: float) -> list[float]:
-        fresh = [candidate.others for candidate in candidates if candidate.fresh(now)]
+        oldest = oldest_fresh(now)
+        fresh = [candidate.others for candidate in candidates if candidate.sampled_mono >= oldest]
         busiest = max(fresh, default=0)
         scores = []
         for candidate in candidates:
-            if not fresh:
-                others = 0
-            elif candidate.fresh(now):
-                others = candidate.others
-            else:
-                others = max(candidate.others, busiest) + 1
-            tokens = candidate.tokens + others * candidate.typical_tokens
+            tokens = candidate.tokens
+            if candidate.sampled_mono >= oldest:
+                if candidate.others:
+                    tokens += candidate.others * candidate.typical_tokens
+            elif fresh:
+                tokens += (max(candidate.others, busiest) + 1) * candidate.typical_tokens
             capacity = candidate.capacity_tokens or UNKNOWN_CAPACITY_TOKENS
             scores.append(capacity / (capacity + tokens))
         return scores

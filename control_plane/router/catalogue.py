@@ -1,0 +1,62 @@
+"""The models that are configured, and how far each can be served now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from control_plane.contracts.errors import InferDeckError
+from control_plane.contracts.fleet import ModelView, WorkerPhase
+from control_plane.router import refusals
+from control_plane.router.targets import Targets
+
+
+class Catalogue:
+    """What the fleet said last about models, seen together with the targets."""
+
+    def __init__(self, targets: Targets) -> None:
+        self._targets = targets
+        self._models: dict[str, ModelView] | None = None
+
+    def update(self, models: tuple[ModelView, ...]) -> None:
+        self._models = {view.name: view for view in models}
+
+    def all(self) -> tuple[ModelView, ...]:
+        """Every model, with the workers that are ready and connected."""
+        ready = {
+            name: sum(candidate.ready and candidate.connected for candidate in self._targets.candidates(name))
+            for name in self._models or ()
+        }
+        return tuple(replace(view, ready_workers=ready[name]) for name, view in (self._models or {}).items())
+
+    def get(self, name: str) -> ModelView:
+        """Raises NotFound, or Unavailable while the fleet has not spoken yet."""
+        if self._models is None:
+            raise refusals.not_joined()
+        view = self._models.get(name)
+        if view is None:
+            raise refusals.unknown_model(name)
+        return view
+
+    def max_context(self, name: str) -> int:
+        """Tokens of prompt and output; 0 where nobody says. Raises like ``get``."""
+        served = (candidate.max_context for candidate in self._targets.candidates(name))
+        return self.get(name).max_context or max(served, default=0)
+
+    def any_ready(self) -> bool:
+        """Whether at least one endpoint can be picked."""
+        return any(
+            candidate.ready and candidate.connected and not candidate.cordoned
+            for name in self._models or ()
+            for candidate in self._targets.candidates(name)
+        )
+
+    def why_not(self, model: str, waited_s: float) -> InferDeckError:
+        """What to tell one who has waited for the model in vain."""
+        targets = self._targets.serving(model)
+        if any(t.candidate.ready and t.candidate.connected and not t.candidate.cordoned for t in targets):
+            return refusals.all_busy(model, waited_s)
+        if any(t.endpoint.phase is WorkerPhase.STARTING for t in targets):
+            return refusals.still_loading(model, waited_s)
+        if any(t.candidate.cordoned for t in targets):
+            return refusals.no_worker(model, waited_s, "they are cordoned")
+        return refusals.no_worker(model, waited_s, "none can be reached" if targets else "there are none")

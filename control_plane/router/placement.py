@@ -1,0 +1,57 @@
+"""Sending one call to the endpoint that the profile picks, and keeping why."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from control_plane.contracts.worker import Done
+from control_plane.router.expectation import Expectation
+from control_plane.router.ledger import Ledger
+from control_plane.router.requests import Request
+from control_plane.router.scheduling.candidate import Ask
+from control_plane.router.scheduling.profile import Decision, Profile
+from control_plane.router.targets import Targets
+
+DECISIONS_KEPT = 512
+
+
+class Placement:
+    """``decisions`` are the last ones that sent a call somewhere, oldest first. The profile may be exchanged."""
+
+    def __init__(self, profile: Profile, ledger: Ledger, clock: Callable[[], float]) -> None:
+        self.profile = profile
+        self.decisions: deque[Decision] = deque(maxlen=DECISIONS_KEPT)
+        self.targets = Targets(lambda model: self._expectation(model).whole)
+        self._ledger = ledger
+        self._clock = clock
+        self._expectations: dict[str, Expectation] = {}
+        self._number = 0
+
+    def place(self, request: Request) -> Decision:
+        """Send it to the best endpoint; ``chosen`` is None if there is none, and nothing has changed then."""
+        call, chosen_mono = request.call, self._clock()
+        prompt, output = len(call.prompt_token_ids), call.sampling.max_tokens
+        charge = self._expectation(call.model).of(prompt, output, request.choices)
+        ask = Ask(call.model, prompt, prompt + output, charge, request.choices, call.priority, request.tried)
+        decision = self.profile.decide(ask, self.targets.candidates(call.model), chosen_mono)
+        if decision.chosen is not None:
+            self.decisions.append(decision)
+            target = self.targets.of(decision.chosen)
+            assert target.link is not None
+            self._number += 1
+            request.charge = charge
+            request.dispatched(self._number, target, self._ledger.meter(target.worker_id), chosen_mono, self._clock())
+            target.attach(self._number, request)
+            target.link.generate(self._number, call)
+        return decision
+
+    def learn(self, request: Request, done: Done) -> None:
+        """A call ended well: the next ones are expected to be like it."""
+        self._expectation(request.model).learn(done.prompt_tokens, done.output_tokens, request.choices)
+
+    def _expectation(self, model: str) -> Expectation:
+        expectation = self._expectations.get(model)
+        if expectation is None:
+            expectation = self._expectations[model] = Expectation()
+        return expectation
