@@ -41,7 +41,10 @@ _CALLERS = frozenset(
 
 
 class Dispatcher:
-    """``open_link`` makes the stream to a target, ``changed`` is called when a request has ended."""
+    """``open_link`` makes the stream to a target, ``changed`` is called when a request has ended.
+
+    A sink that is told of an end may cancel or submit other calls at once.
+    """
 
     def __init__(
         self,
@@ -117,6 +120,8 @@ class Dispatcher:
         """End everything: each sink is told, each link closed."""
         self._closed = True
         for request in tuple(self._ledger.active):
+            if not request.phase.active:
+                continue
             self._withdraw(request, DropReason.DRAINING, self._clock(), RequestPhase.FAILED)
             self._tell(request, refusals.closing())
         for target in self._targets.all():
@@ -199,6 +204,8 @@ class Dispatcher:
     def tick(self) -> None:
         now = self._clock()
         for request in self._waiting.expired(now):
+            if not request.phase.active:
+                continue
             self._end(request, self.catalogue.why_not(request.model, now - request.queued_mono), now)
         self._drain_all()
 
@@ -269,6 +276,8 @@ class Dispatcher:
         """Everything that ran there goes elsewhere, or fails where tokens have been delivered."""
         now = self._clock()
         for request in sorted(target.calls.values(), key=lambda request: request.seq):
+            if request.target is not target:
+                continue
             self._release(request, now)
             self._retry(request, target, refusals.worker_lost(request.output_tokens, request.retries + 1), now)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -38,6 +39,7 @@ class RecordingSink:
         self.deltas: list[Delta] = []
         self.error: InferDeckError | None = None
         self.done = False
+        self.on_end: Callable[[], None] = lambda: None
 
     @property
     def over(self) -> bool:
@@ -56,6 +58,7 @@ class RecordingSink:
     def failed(self, error: InferDeckError) -> None:
         assert not self.over, "something came after the end"
         self.error = error
+        self.on_end()
 
 
 class StageLink:
@@ -77,7 +80,8 @@ class StageLink:
         self.running[number] = call
 
     def abort(self, number: int) -> None:
-        self.aborted.append(self.running.pop(number).request_id)
+        if self.target.candidate.connected:
+            self.aborted.append(self.running.pop(number).request_id)
 
     def close(self) -> None:
         self.closed = True

@@ -638,6 +638,24 @@ class TestCancel:
         stage.link("a").finish("good")
         assert good.done
 
+    @pytest.mark.parametrize("end", ["loss", "deadline", "close"])
+    def test_a_sink_may_cancel_others_while_it_is_told_of_its_end(self, end: str) -> None:
+        stage = Stage(retries=0, queue_timeout_s=1)
+        stage.start("a", phase=WorkerPhase.STARTING if end == "deadline" else WorkerPhase.READY)
+        first, sink = stage.submit("first")
+        second, other = stage.submit("second")
+        sink.on_end = lambda: second.cancel("together")
+        other.on_end = lambda: first.cancel("together")
+        if end == "loss":
+            stage.link("a").down()
+        elif end == "deadline":
+            stage.advance(2)
+        else:
+            stage.dispatcher.close()
+        assert sink.over is not other.over
+        assert len(stage.ledger) == 0
+        assert len(ended(stage)) == 2
+
     def test_close_tells_everyone(self) -> None:
         stage = Stage()
         stage.start("a")
