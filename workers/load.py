@@ -42,7 +42,7 @@ def process_use(pids: Iterable[int]) -> ProcessUse:
 
 
 class LoadMeter:
-    """Samples the engine. ``tick`` is called a few times a second, ``read`` whenever somebody asks.
+    """Samples the engine. ``tick`` is called about twice a second, ``read`` whenever somebody asks.
 
     Totals count from the first tick, so what the engine did to prove itself is not in them.
     """

@@ -37,7 +37,7 @@ INTERVAL_S = 0.25
 SHORTEST_INTERVAL_S = 0.02
 HEARTBEAT_S = 1.0
 _CHUNK = 1 << 20
-_TICK_S = 0.25
+_TICK_S = 0.5
 
 ExtraServices = Callable[[grpc.aio.Server], Sequence[str] | None]
 _Context = grpc.aio.ServicerContext[Any, Any]

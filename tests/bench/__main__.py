@@ -17,7 +17,7 @@ import uvloop
 
 from tests.bench.cancel import cancel
 from tests.bench.cpu import calibration_ns
-from tests.bench.direct import ttft_direct
+from tests.bench.direct import ttft
 from tests.bench.report import Report
 from tests.bench.rows import (
     Figures,
@@ -25,23 +25,11 @@ from tests.bench.rows import (
     stream_own_clocks,
     stream_paced,
     stream_saturated,
-    ttft_idle,
     warm_up,
 )
 from tests.bench.stack import Stack, running_stack
 
 STEP_S = 0.02
-
-
-async def ttft(stack: Stack) -> Figures:
-    """What the gateway adds to a worker's own time to first token."""
-    through, direct = await ttft_idle(stack), await ttft_direct(stack)
-    return {
-        "added_p50_ms": through["ttft_p50_ms"] - direct["ttft_p50_ms"],
-        "through_p50_ms": through["ttft_p50_ms"],
-        "through_p99_ms": through["ttft_p99_ms"],
-        "direct_p50_ms": direct["ttft_p50_ms"],
-    }
 
 
 ROWS: dict[str, Callable[[Stack], Awaitable[Figures]]] = {

@@ -151,15 +151,6 @@ async def plain_calls(stack: Stack, *, connections: int = 32, total: int = 2000,
     }
 
 
-async def ttft_idle(stack: Stack, *, total: int = 300) -> Figures:
-    """One stream at a time against an engine that answers at once."""
-    tally = await closed_loop(stack, _fast(stack, stream=True, tokens=4), connections=1, total=total, stream=True)
-    return {
-        "ttft_p50_ms": statistics.median(tally.ttft_s) * 1e3,
-        "ttft_p99_ms": quantile(tally.ttft_s, 0.99) * 1e3,
-    }
-
-
 def _fast(stack: Stack, *, stream: bool, tokens: int) -> Callable[[int], bytes]:
     """Requests whose answers come without a pause; 64 different prompts."""
     script = f'{{"script": {{"tokens": {tokens}, "delay_s": 0}}}}'
