@@ -94,12 +94,13 @@ class WorkerServer:
         if self._extra_services is not None:
             self._services += self._extra_services(server) or ()
         reflection.enable_server_reflection((*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
-        bound = server.add_insecure_port(f"{host}:{port}")
+        name = f"[{host}]" if ":" in host else host
+        bound = server.add_insecure_port(f"{name}:{port}")
         await self._report_health(self._status.state)
         self._status.listen(lambda state: self._spawn(self._report_health(state)))
         await server.start()
         self._spawn(self._tick())
-        return f"{host}:{bound}"
+        return f"{name}:{bound}"
 
     async def end(self, grace_s: float = 1.0) -> None:
         """Write what waits, end the streams, close the port. Calls that still run must have been failed before."""
