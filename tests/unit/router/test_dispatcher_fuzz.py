@@ -138,7 +138,7 @@ class Chaos:
         raise AssertionError("it never came to rest")
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 def test_counts_stay_true_whatever_happens(seed: int) -> None:
     chaos = Chaos(seed)
     ended: Counter[str] = Counter()
