@@ -12,7 +12,6 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
 from urllib.parse import unquote
 
 from prometheus_client import CollectorRegistry
@@ -100,7 +99,8 @@ class GatewayApp:
                 exchange.welcome_body()
                 return
             exchange.taken = True
-            cast(Route, exchange.route).handle(exchange)
+            route: Route = exchange.route
+            route.handle(exchange)
         except InferDeckError as error:
             self._refuse(exchange, error)
         except Exception:
@@ -144,7 +144,7 @@ class GatewayApp:
 
     def _admit(self, exchange: Exchange) -> bool:
         """Whether the checks that need only the head are passed; False while the key is looked up."""
-        route = cast(Route, exchange.route)
+        route: Route = exchange.route
         if route.public:
             exchange.key = _NO_KEY
         else:

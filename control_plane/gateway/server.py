@@ -84,7 +84,8 @@ class Gateway:
 
     async def serve(self, router: Router, stop: asyncio.Event, *, grace_s: float = 30.0) -> None:
         """Answer requests until ``stop`` is set; then take no more, let those that run end for ``grace_s`` seconds,
-        and end the rest with an error that says so. Once for each gateway."""
+        and end the rest with an error that says so. Calls that wait for a model's first worker end at once. A router
+        that is closed meanwhile ends the others earlier. Once for each gateway."""
         self._router = router
         figures, lanes = self._figures, Lanes()
         prompts = ModelPrompts(router)
@@ -109,11 +110,13 @@ class Gateway:
         log.info("listening", extra={"url": self.url})
         try:
             await stop.wait()
+            stopping = Unavailable("The gateway is stopping.", reason=DropReason.DRAINING)
             app.closing = True
             listener.stop_accepting()
+            prompts.give_up(stopping)
             if not await _within(grace_s, listener.drained()):
                 log.warning("ending what still runs", extra={"in_flight": len(self._active)})
-                desk.fail_all(Unavailable("The gateway is stopping.", reason=DropReason.DRAINING))
+                desk.fail_all(stopping)
                 await _within(_LAST_WORDS_S, listener.drained())
         finally:
             warming.cancel()

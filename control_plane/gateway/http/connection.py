@@ -175,6 +175,7 @@ class Connection(asyncio.Protocol):
         version = self._parser.get_http_version()
         exchange.chunked = version == "1.1"
         exchange.keep_alive = self._parser.should_keep_alive()
+        exchange.paused = self.write_deadline != _NEVER
         fields = self._fields
         if version == "1.1":
             if b"host" not in fields:
@@ -258,6 +259,7 @@ class Connection(asyncio.Protocol):
         if self._waiting:
             self._current = following = self._waiting.popleft()
             following.fresh = False
+            following.paused = self.write_deadline != _NEVER
             self._app.advance(following)
         elif not self._in_head:
             self.receive_deadline = self._listener.now + self._limits.idle_s

@@ -6,11 +6,12 @@ Two lanes: what is short never queues behind what is long. Results of many jobs 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
-from queue import Empty, Full, Queue
-from typing import Generic, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, TypeVar
 
 from control_plane.contracts.errors import DropReason, Unavailable
 
@@ -39,57 +40,65 @@ class Job(Generic[T]):
         self.cancelled = False
 
 
+class _Lane:
+    """A thread and what waits for it. ``waiting`` is counted on the loop: put, and not delivered yet."""
+
+    __slots__ = ("limit", "queue", "waiting")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.waiting = 0
+        self.queue: SimpleQueue[Job[Any] | None] = SimpleQueue()
+
+
 class Lanes:
     """``start`` in the running loop; ``stop`` lets the threads end."""
 
     def __init__(self) -> None:
-        self._short: Queue[Job[object] | None] = Queue(_SHORT_WAITING)
-        self._long: Queue[Job[object] | None] = Queue(_LONG_WAITING)
-        self._finished: deque[Job[object]] = deque()
+        self._short = _Lane(_SHORT_WAITING)
+        self._long = _Lane(_LONG_WAITING)
+        self._finished: deque[tuple[_Lane, Job[Any]]] = deque()
         self._woken = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
-        for name, queue in (("prompt-short", self._short), ("prompt-long", self._long)):
-            thread = threading.Thread(target=self._work, args=(queue,), name=name, daemon=True)
+        for name, lane in (("prompt-short", self._short), ("prompt-long", self._long)):
+            thread = threading.Thread(target=self._work, args=(lane, self._loop), name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
 
-    def submit(self, job: Job[T], characters: int) -> None:
+    def submit(self, job: Job[Any], characters: int) -> None:
         """Run the job when its turn comes. Raises Unavailable when too many wait."""
-        queue = self._long if characters > LONG_CHARACTERS else self._short
-        try:
-            queue.put_nowait(job)  # type: ignore[arg-type]
-        except Full:
-            raise Unavailable("Too many prompts wait for the tokenizer.", reason=DropReason.OVERLOADED) from None
+        lane = self._long if characters > LONG_CHARACTERS else self._short
+        if lane.waiting >= lane.limit:
+            raise Unavailable("Too many prompts wait for the tokenizer.", reason=DropReason.OVERLOADED)
+        lane.waiting += 1
+        lane.queue.put(job)
 
     def stop(self) -> None:
-        for queue in (self._short, self._long):
-            while True:
-                try:
-                    queue.get_nowait()
-                except Empty:
-                    break
-            queue.put_nowait(None)
+        """End the threads after what they are at; what still waits is dropped."""
+        for lane in (self._short, self._long):
+            with contextlib.suppress(Empty):
+                while True:
+                    lane.queue.get_nowait()
+            lane.queue.put(None)
         for thread in self._threads:
             thread.join()
 
-    def _work(self, queue: Queue[Job[object] | None]) -> None:
-        assert self._loop is not None
-        while (job := queue.get()) is not None:
-            if job.cancelled:
-                continue
-            try:
-                job.result = job.run()
-            except BaseException as error:
-                job.error = error
-            self._finished.append(job)
+    def _work(self, lane: _Lane, loop: asyncio.AbstractEventLoop) -> None:
+        while (job := lane.queue.get()) is not None:
+            if not job.cancelled:
+                try:
+                    job.result = job.run()
+                except BaseException as error:
+                    job.error = error
+            self._finished.append((lane, job))
             if not self._woken:
                 self._woken = True
                 try:
-                    self._loop.call_soon_threadsafe(self._deliver)
+                    loop.call_soon_threadsafe(self._deliver)
                 except RuntimeError:
                     return
 
@@ -97,6 +106,7 @@ class Lanes:
         # Cleared before the queue is emptied: a job that is added from here on wakes the loop again.
         self._woken = False
         while self._finished:
-            job = self._finished.popleft()
+            lane, job = self._finished.popleft()
+            lane.waiting -= 1
             if not job.cancelled:
                 job.then(job)

@@ -80,6 +80,11 @@ class ModelPrompts:
                     self._load(model.name)
             await asyncio.sleep(_WARM_S)
 
+    def give_up(self, error: InferDeckError) -> None:
+        """Nobody waits any longer; those who do are told this."""
+        for model in tuple(self._waiters):
+            self._answer(model, error)
+
     def stop(self) -> None:
         for task in self._tasks.values():
             task.cancel()

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 from prometheus_client import CollectorRegistry
 
-from control_plane.contracts.call import TokenizerBundle
+from control_plane.contracts.call import Router, TokenizerBundle
 from control_plane.contracts.errors import DropReason, InferDeckError, NotFound
 from control_plane.contracts.worker import Delta, Done, Finish, FinishReason
 from control_plane.gateway.auth import KeyRecord
@@ -230,18 +230,33 @@ def request(
 @asynccontextmanager
 async def gateway(*, wait_s: float = 30.0, grace_s: float = 5.0, **limits: Any) -> AsyncIterator[Rig]:
     """A gateway that serves the model "m"; ``limits`` are those of ``Limits``."""
-    keys, router, stop = Keys(), PlayedRouter({MODEL: bundle()}), asyncio.Event()
-    options = GatewayOptions(port=0, wait_s=wait_s, limits=Limits(**limits))
-    made = Gateway(options, keys, registry=CollectorRegistry())
-    served = asyncio.create_task(made.serve(router, stop, grace_s=grace_s))
-    headers = {"authorization": f"Bearer {KEY}"}
-    async with httpx.AsyncClient(base_url=made.url, headers=headers, timeout=GENEROUS_S, verify=False) as http:
+    keys, router = Keys(), PlayedRouter({MODEL: bundle()})
+    async with serving(router, keys, wait_s=wait_s, grace_s=grace_s, **limits) as (made, http, stop, served):
         rig = Rig(made, router, keys, http, stop, served)
         try:
             yield rig
         finally:
             for client in rig.clients:
                 client.close()
+
+
+@asynccontextmanager
+async def serving(
+    router: Router, keys: Keys, *, wait_s: float = 30.0, grace_s: float = 5.0, **limits: Any
+) -> AsyncIterator[tuple[Gateway, httpx.AsyncClient, asyncio.Event, asyncio.Task[None]]]:
+    """A gateway in front of a router, a client with a key, and the means to stop it."""
+    stop = asyncio.Event()
+    options = GatewayOptions(port=0, wait_s=wait_s, limits=Limits(**limits))
+    made = Gateway(options, keys, registry=CollectorRegistry())
+    served = asyncio.create_task(made.serve(router, stop, grace_s=grace_s))
+    headers = {"authorization": f"Bearer {KEY}"}
+    pool = httpx.Limits(max_connections=None)
+    async with httpx.AsyncClient(
+        base_url=made.url, headers=headers, timeout=GENEROUS_S, verify=False, limits=pool
+    ) as http:
+        try:
+            yield made, http, stop, served
+        finally:
             await http.aclose()
             stop.set()
             async with asyncio.timeout(GENEROUS_S):

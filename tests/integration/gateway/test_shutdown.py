@@ -8,7 +8,7 @@ import socket
 import pytest
 from prometheus_client import CollectorRegistry
 
-from control_plane.contracts.errors import SettingsError
+from control_plane.contracts.errors import DropReason, SettingsError, Unavailable
 from control_plane.contracts.worker import Delta
 from control_plane.gateway.options import GatewayOptions
 from control_plane.gateway.server import Gateway
@@ -56,6 +56,19 @@ async def test_what_does_not_end_in_time_is_told_so() -> None:
         async with asyncio.timeout(20):
             await rig.served
         assert all(submitted.handle.cancelled == ["draining"] for submitted in rig.router.submitted)
+
+
+async def test_a_call_whose_model_has_no_worker_does_not_keep_a_gateway_that_stops() -> None:
+    async with gateway(grace_s=60.0) as rig:
+        rig.router.bundles["cold"] = Unavailable("loading", reason=DropReason.MODEL_LOADING)
+        client = await rig.connect()
+        client.send(request(body=chat_body() | {"model": "cold"}))
+        await until(lambda: "cold" in rig.router.asked)
+        rig.stop.set()
+        answer = await client.answer()
+        assert (answer.status, answer.error["code"]) == (503, "draining")
+        async with asyncio.timeout(20):
+            await rig.served
 
 
 async def test_a_gateway_that_stops_is_not_ready() -> None:

@@ -82,7 +82,7 @@ async def test_cancelled_work_is_not_begun_and_its_result_not_told(lanes: Lanes)
 
 
 async def test_what_may_wait_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lanes_module, "_LONG_WAITING", 1)
+    monkeypatch.setattr(lanes_module, "_LONG_WAITING", 2)
     lanes, release, begun = Lanes(), threading.Event(), asyncio.Event()
     lanes.start()
     loop = asyncio.get_running_loop()
