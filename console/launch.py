@@ -17,7 +17,7 @@ from console.log_lines import parsed, readable, tail_of
 from console.processes import ended
 from console.readiness import Readiness, readiness
 from control_plane.contracts.errors import InferDeckError, InvalidRequest, RequestTimeout
-from control_plane.contracts.fleet import Snapshot
+from control_plane.contracts.fleet import Snapshot, WorkerPhase
 from control_plane.contracts.worker_spec import start_ticks
 
 Progress = Callable[[Readiness], None]
@@ -30,9 +30,10 @@ _POLL_S = 0.05
 class StartFailed(InferDeckError):
     """The platform will not come up. ``log`` is the end of the log that tells why, readable."""
 
-    def __init__(self, message: str, *, log: list[str], hint: str = "") -> None:
+    def __init__(self, message: str, *, log: list[str], hint: str = "", partial: bool = False) -> None:
         super().__init__(message, hint=hint)
         self.log = log
+        self.partial = partial
 
 
 class WrongSettings(InvalidRequest):
@@ -41,12 +42,16 @@ class WrongSettings(InvalidRequest):
 
 @dataclass(slots=True)
 class ControlPlane:
-    """A control plane that this process started. Close ``lifeline`` (or die) and it shuts everything down."""
+    """A control plane that this process started. Close ``lifeline`` (or die) and it shuts everything down.
+
+    ``took_over``: it was seen to run the home. Until then nothing in the home is its doing.
+    """
 
     home: Home
     process: subprocess.Popen[bytes]
     log_starts: dict[str, int]
     lifeline: int | None
+    took_over: bool = False
 
     @classmethod
     def start(cls, home: Home, *, config: Path | None = None, detached: bool) -> ControlPlane:
@@ -115,7 +120,8 @@ async def wait_until_ready(
 ) -> tuple[State, Snapshot]:
     """Return when every pool has its workers and a gateway serves. With ``own``, its end is the wait's end.
 
-    Raises StartFailed or WrongSettings when that will not happen, RequestTimeout after ``timeout_s`` (0: no end).
+    Raises StartFailed or WrongSettings when that will not happen, RequestTimeout after ``timeout_s`` (0: no end). When
+    some workers of the pools do serve, StartFailed has ``partial`` set.
     """
     latest: Readiness | None = None
 
@@ -147,22 +153,25 @@ async def wait_until_ready(
 async def _ready(home: Home, progress: Progress, own: ControlPlane | None) -> tuple[State, Snapshot]:
     while True:
         state = home.running()
-        if state is None:
+        if state is None or (own is not None and state.pid != own.process.pid):
             await asyncio.sleep(_POLL_S)
             continue
+        if own is not None:
+            own.took_over = True
         try:
             async with OperatorClient(home.target()) as client:
                 async for snapshot in client.watch(0.1):
                     now = readiness(snapshot)
                     progress(now)
                     if now.hopeless:
-                        raise _hopeless(now, own)
+                        serving = any(worker.phase is WorkerPhase.READY for worker in snapshot.workers)
+                        raise _hopeless(now, own, partial=serving)
                     if now.ready and (state := home.running()) is not None and state.gateway_urls:
                         return state, snapshot
         except Unreachable:
             await asyncio.sleep(_POLL_S)
 
 
-def _hopeless(now: Readiness, own: ControlPlane | None) -> StartFailed:
+def _hopeless(now: Readiness, own: ControlPlane | None, *, partial: bool) -> StartFailed:
     raw = own.log_tail(f"worker-{now.culprit}.log", TAIL_LINES) if own is not None else []
-    return StartFailed(now.hopeless, log=[text for line in raw for text in readable(line)])
+    return StartFailed(now.hopeless, log=[text for line in raw for text in readable(line)], partial=partial)

@@ -96,13 +96,18 @@ class Attendant:
         interrupt.cancel()
         try:
             show(*waiting.result())
-        except RequestTimeout as error:
-            if self._detach:
+        except InferDeckError as error:
+            other = self.home.running()
+            if other is not None and other.pid != self.own.process.pid:
+                say(f"already up in {literal(self.home.shown)}, started by another command")
+                show(*await wait_shown(self.home, timeout_s))
+                return OK
+            partial = isinstance(error, RequestTimeout) or (isinstance(error, StartFailed) and error.partial)
+            if partial and self._detach:
+                _tell_log(error)
                 hint = f"{self.home.up_command('top')}  or  {self.home.up_command('down')}"
                 tell(f"{error.message}; it goes on in the background", hint)
                 return TIMED_OUT
-            return await self._failed(error)
-        except InferDeckError as error:
             return await self._failed(error)
         return None
 
@@ -123,6 +128,7 @@ class Attendant:
                 say(f"{literal(failure.message)}: starting it again, gateways and workers go on", "watch")
                 self.own.let_go()
                 self.own = ControlPlane.start(self.home, config=self._config, detached=False)
+                self.own.took_over = True  # what runs in the home is still ours
         finally:
             following.cancel()
         say("stopping; once more ends what runs at once")
@@ -147,13 +153,8 @@ class Attendant:
         return None if interrupt.done() and not interrupt.cancelled() else ended.result()
 
     async def _failed(self, error: InferDeckError) -> int:
-        running = self.home.running()
-        if running is None or running.pid == self.own.process.pid:
-            await self._bring_down(grace_s=0.0)
-        if isinstance(error, StartFailed) and error.log:
-            say("the end of its log:", "quiet")
-            for line in error.log:
-                say(f"  {line}", "quiet")
+        await self._bring_down(grace_s=0.0)
+        _tell_log(error)
         tell(error.message, error.hint or self.home.up_command("doctor"))
         return code_of(error)
 
@@ -174,12 +175,14 @@ class Attendant:
 
     async def _stop(self, grace_s: float) -> None:
         process = self.own.process
-        if self.home.running() is None and process.poll() is None:
+        state = self.home.running()
+        if process.poll() is None and (state is None or state.pid != process.pid):
             process.terminate()  # it has not said yet where it is
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(grace_s + 10.0):
                     await self.own.ended()
-        await stop(self.home, grace_s=grace_s, say=say)
+        if self.own.took_over:
+            await stop(self.home, grace_s=grace_s, say=say)
         if process.poll() is None:
             process.kill()
             await self.own.ended()
@@ -200,6 +203,13 @@ async def _turn(progress: StartProgress) -> None:
     while True:
         progress.tick()
         await asyncio.sleep(0.1)
+
+
+def _tell_log(error: InferDeckError) -> None:
+    if isinstance(error, StartFailed) and error.log:
+        say("the end of its log:", "quiet")
+        for line in error.log:
+            say(f"  {line}", "quiet")
 
 
 async def _tell_events(home: Home) -> None:

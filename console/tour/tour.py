@@ -101,11 +101,10 @@ class Tour:
         """Whatever still runs is ended, and the folder goes."""
         try:
             if stage.own is not None:
-                if stage.home.running() is None and stage.own.process.poll() is None:
-                    stage.own.let_go()
-                    await stage.own.ended()
-                await stop(stage.home, grace_s=0.0)
+                if stage.home.running() is not None:
+                    await stop(stage.home, grace_s=0.0)
                 stage.own.let_go()
                 await stage.own.ended()
+                await stop(stage.home, grace_s=0.0)
         finally:
             shutil.rmtree(stage.home.path, ignore_errors=True)
