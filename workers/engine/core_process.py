@@ -66,6 +66,7 @@ class CoreProcesses:
         self._last_words = last_words
         self._loop = loop
         self._ended = ended
+        self._closed = False
         self._family = {process.pid: start_ticks(process.pid) for process in self._processes}
         self._watched: dict[int, Any] = {}
         for process in self._processes:
@@ -85,12 +86,15 @@ class CoreProcesses:
         """The cores, and what they have started, as far as they live."""
         return tuple(pid for pid, ticks in self._family.items() if ticks and start_ticks(pid) == ticks)
 
+    def last_words(self) -> str:
+        return "" if self._closed else self._last_words.read()
+
     def close(self) -> None:
-        if not self._watched and not self._processes:
+        if self._closed:
             return
+        self._closed = True
         for handle in list(self._watched):
             self._unwatch(handle)
-        self._processes = []
         self._last_words.close()
 
     def _on_end(self, handle: int) -> None:

@@ -11,7 +11,7 @@ from control_plane.contracts.worker import CallError, Delta, Generate
 from workers.engine.base import Sink
 from workers.engine.token_bytes import TokenBytes
 from workers.engine.vllm_errors import refusal
-from workers.engine.vllm_outputs import Call, Choice, StepOutputs, deliver
+from workers.engine.vllm_outputs import Call, StepOutputs, deliver
 from workers.engine.vllm_request import engine_input, is_structured, sampling_params
 from workers.engine.vllm_scheduler import USAGE_METHOD
 from workers.engine.vllm_stats import Counters
@@ -65,7 +65,7 @@ class Calls:
             self._by_number[generate.call] = call
             self._spawn(self._submit_structured(call))
             return
-        requests = self._requests(generate)
+        requests = self._requests(call)
         self._by_number[generate.call] = call
         self._add(call, requests)
 
@@ -74,7 +74,7 @@ class Calls:
         if call is None:
             return
         call.over = True
-        if call.choices and (ids := self._outputs.drop(call)):
+        if ids := self._outputs.drop(call):
             self._spawn(self._abort_in_core(ids))
         deliver(call.sink, call.aborted())
 
@@ -94,22 +94,22 @@ class Calls:
         for task in list(self._work):
             task.cancel()
 
-    def _requests(self, generate: Generate) -> list[Any]:
+    def _requests(self, call: Call) -> list[Any]:
         """One vLLM request per choice, checked."""
-        processor, sampling = self._llm.input_processor, generate.sampling
+        processor, generate, sampling = self._llm.input_processor, call.generate, call.generate.sampling
         requests = []
         try:
             self._llm.check_admission(sampling.n)
-            for index in range(sampling.n):
+            for choice in call.choices:
                 request = processor.process_inputs(
-                    f"{generate.request_id}-{generate.call}-{index}",
+                    choice.request_id,
                     engine_input(generate),
-                    sampling_params(sampling, self._defaults, index),
+                    sampling_params(sampling, self._defaults, choice.index),
                     self._can,
                     arrival_time=generate.arrival_unix or None,
                     priority=generate.priority,
                 )
-                request.external_req_id = request.request_id
+                request.external_req_id = choice.request_id
                 requests.append(request)
         except Exception as error:
             if refused := refusal(error):
@@ -118,16 +118,14 @@ class Calls:
         return requests
 
     def _add(self, call: Call, requests: list[Any]) -> None:
-        for index, request in enumerate(requests):
-            choice = Choice(call, index, request.request_id)
-            call.choices.append(choice)
+        for request, choice in zip(requests, call.choices, strict=True):
             self._outputs.add_choice(request, choice)
         self._spawn(self._add_to_core(call, requests))
 
     async def _submit_structured(self, call: Call) -> None:
         """Compiling a grammar takes up to a second, the first time more: not on the event loop."""
         try:
-            requests = await asyncio.to_thread(self._requests, call.generate)
+            requests = await asyncio.to_thread(self._requests, call)
         except Exception as error:
             self._fail(call, error)
         else:
@@ -174,7 +172,7 @@ class Calls:
             return
         call.over = True
         self._forget(call)
-        if call.choices and (ids := self._outputs.drop(call)) and not self._closed:
+        if (ids := self._outputs.drop(call)) and not self._closed:
             self._spawn(self._abort_in_core(ids))
         if isinstance(error, InferDeckError):
             said = CallError(error.reason, error.message, error.param or "")

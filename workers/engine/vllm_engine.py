@@ -157,6 +157,8 @@ class VllmEngine:
             # vLLM cannot be interrupted while it waits for its core, but it notices when the core is gone.
             kill_children()
             await asyncio.wait([self._building], timeout=_KILL_AGAIN_S)
+        if self._building is not None and not self._building.cancelled():
+            self._building.exception()  # a start that was broken off has nobody else to hear it
         if self._core is not None:
             self._core.close()
         if self._llm is not None:
@@ -258,8 +260,11 @@ class VllmEngine:
         self._counters.reset()
 
     def _lost(self, error: BaseException) -> None:
-        """The core is about to go, and its last words tell more than this error does."""
-        self._loop.call_later(_LAST_WORDS_S, self._die, f"{type(error).__name__}: {error}")
+        """The core is about to go, and what it said or how it ends tells more than this error does."""
+        if self._core is not None and (words := self._core.last_words()):
+            self._die(f"engine core failed: {words}")
+        else:
+            self._loop.call_later(_LAST_WORDS_S, self._die, f"{type(error).__name__}: {error}")
 
     def _die(self, cause: str) -> None:
         if self._stopping or self._death.done():

@@ -18,7 +18,7 @@ from control_plane.contracts.worker_spec import WorkerSpec, start_ticks
 REASON_FILE = "INFERDECK_ENGINE_REASON"
 """Names a file in which a dying engine process leaves its last words."""
 
-_PRIVATE_PREFIX = "inferdeck-"
+_PRIVATE_PREFIX = "inferdeck-engine-"
 _LONGEST_ROOT = 30  # a socket's path may have 107 characters, and ours and vLLM's names need the rest
 
 

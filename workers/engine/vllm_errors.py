@@ -9,7 +9,8 @@ from control_plane.contracts.errors import DropReason, InferDeckError, InvalidRe
 _TOO_LONG = "maximum model length"
 _OVERLOADED = 503
 _CONFIG_FIELD = re.compile(
-    r"validation errors? for (\w+)\n+(?:(\w+)\n)?\s*(?:Value error, |Assertion failed, )?([^\[\n]+)"
+    r"validation errors? for \w+\n+(?:(\w+)\n)?\s*(?:Value error, |Assertion failed, )?(.+?)(?: \[type=|$)",
+    re.MULTILINE,
 )
 
 
@@ -42,6 +43,6 @@ def argument_problem(error: Exception) -> str:
     """The one sentence of a failed configuration that says what is wrong."""
     text = str(error)
     if found := _CONFIG_FIELD.search(text):
-        field = f"{found[2]}: " if found[2] else ""
-        return f"{field}{found[3].strip()}"
+        field = f"{found[1]}: " if found[1] else ""
+        return f"{field}{found[2].strip()}"
     return text.partition("\n")[0]

@@ -92,8 +92,11 @@ class Call:
         self.generate = generate
         self.sink = sink
         self.received_unix = time.time()
-        self.choices: list[Choice] = []
-        self.open = generate.sampling.n
+        self.choices = [
+            Choice(self, index, f"{generate.request_id}-{generate.call}-{index}")
+            for index in range(generate.sampling.n)
+        ]
+        self.open = len(self.choices)
         self.over = False
         self.output_tokens = 0
         self.cached_tokens = 0

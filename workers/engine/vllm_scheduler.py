@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -33,6 +34,7 @@ _ORPHANED = 42
 _run_core: Callable[..., None] = EngineCoreProc.run_engine_core
 _run_rank: Callable[..., None] = WorkerProc.worker_main
 _make_rank: Callable[..., None] = WorkerProc.__init__
+_report_death: Callable[..., None] = EngineCoreProc._send_engine_dead
 _watching = 0
 
 
@@ -58,6 +60,7 @@ def install() -> None:
     EngineCoreProc.run_engine_core = staticmethod(run_engine_core)
     WorkerProc.worker_main = staticmethod(run_rank)
     WorkerProc.__init__ = _rank_with_last_words
+    EngineCoreProc._send_engine_dead = _report_death_with_last_words
 
 
 def _rank_with_last_words(*args: Any, **kwargs: Any) -> None:
@@ -122,14 +125,25 @@ def _watch(parent: int) -> None:
     os._exit(_ORPHANED)
 
 
+def _report_death_with_last_words(core: Any) -> None:
+    """vLLM tells the worker that the core is dead before it takes it apart: the reason must be there by then."""
+    if (error := sys.exc_info()[1]) is not None:
+        _write_last_words(error)
+    _report_death(core)
+
+
 def _keep_last_words(run: Callable[..., None], *args: Any, **kwargs: Any) -> None:
     try:
         run(*args, **kwargs)
     except Exception as error:
-        if path := os.environ.get(REASON_FILE):
-            try:
-                with open(path, "a", encoding="utf-8") as file:
-                    file.write(f"{type(error).__name__}: {error}\n")
-            except OSError as lost:
-                print(f"the reason of the engine's end cannot be kept: {lost}", flush=True)
+        _write_last_words(error)
         raise
+
+
+def _write_last_words(error: BaseException) -> None:
+    if path := os.environ.get(REASON_FILE):
+        try:
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(" ".join(f"{type(error).__name__}: {error}".split()) + "\n")
+        except OSError as lost:
+            print(f"the reason of the engine's end cannot be kept: {lost}", flush=True)

@@ -72,6 +72,6 @@ def test_a_failed_validation_is_cut_to_what_is_wrong() -> None:
         "[type=greater_than_equal, input_value=-1, input_type=int]\n    For further information visit https://…"
     )
     assert argument_problem(ValueError(text)) == "max_num_seqs: Input should be greater than or equal to 1"
-    value = "1 validation error for ModelConfig\n  Value error, User-specified max_model_len is too large [type=…]"
-    assert argument_problem(ValueError(value)) == "User-specified max_model_len is too large"
+    value = "1 validation error for ModelConfig\n  Value error, Model architectures ['X'] are not supported. [type=…]"
+    assert argument_problem(ValueError(value)) == "Model architectures ['X'] are not supported."
     assert argument_problem(ValueError("one line\nand more")) == "one line"

@@ -1,0 +1,258 @@
+"""What the real engine says, and how it is counted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+from typing import Any
+
+import pytest
+
+from control_plane.contracts.errors import DropReason, InvalidRequest
+from control_plane.contracts.worker import FinishReason
+from tests.real_vllm.asker import TIMEOUT_S, Asker
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+FRANCE = "The capital of France is"
+CHAT = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
+
+
+async def test_it_knows_the_capital_of_france(asker: Asker) -> None:
+    reply = await asker.ask(FRANCE, max_tokens=4)
+    assert reply.text().startswith(" Paris")
+
+
+async def test_a_chat_ends_by_itself_and_control_tokens_are_no_text(asker: Asker) -> None:
+    reply = await asker.ask(CHAT.format("Say the word yes and nothing else."), max_tokens=100)
+    assert reply.finish().reason is FinishReason.STOP
+    assert "<|" not in reply.text()
+    assert reply.token_ids()[-1] == asker.tokenizer.token_to_id("<|im_end|>")
+    assert reply.finish().stop_token_id is None
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_usage_is_the_tokenizers_own_count(asker: Asker, stream: bool) -> None:
+    prompt = CHAT.format("Count from one to twenty in words.")
+    reply = await asker.ask(prompt, max_tokens=40, stream=stream)
+    done = reply.last.done
+    assert done is not None
+    assert done.prompt_tokens == len(asker.encode(prompt))
+    assert done.output_tokens == len(reply.token_ids()) == reply.finish().output_tokens
+    assert asker.tokenizer.decode(reply.token_ids()) == reply.text()
+
+
+async def test_thirty_two_at_once_say_what_each_says_alone(asker: Asker) -> None:
+    prompts = [f"{number} plus {number} is" for number in range(32)]
+    alone = [(await asker.ask(prompt, max_tokens=1)).token_ids() for prompt in prompts[:4]]
+    before = asker.engine.load()
+    replies = [asker.submit(prompt, max_tokens=24, ignore_eos=True)[1] for prompt in prompts]
+    await asker.until(lambda load: load.running == 32)
+    await asyncio.gather(*(reply.end(TIMEOUT_S) for reply in replies))
+    assert [len(reply.token_ids()) for reply in replies] == [24] * 32
+    assert [reply.token_ids()[:1] for reply in replies[:4]] == alone
+    after = await asker.until_idle()
+    assert after.generated_tokens - before.generated_tokens == 32 * 24
+    assert after.prompt_tokens - before.prompt_tokens == sum(len(asker.encode(prompt)) for prompt in prompts)
+
+
+async def test_one_step_is_one_sink_call(asker: Asker) -> None:
+    start, steps = len(asker.steps), asker.engine.load().steps
+    replies = [asker.submit(f"{number} and", max_tokens=20, ignore_eos=True)[1] for number in range(16)]
+    await asyncio.gather(*(reply.end(TIMEOUT_S) for reply in replies))
+    assert len(asker.steps) - start <= asker.engine.load().steps - steps
+    assert max(len(step) for step in asker.steps[start:]) == 16
+
+
+EMOJI = "Repeat exactly: 😀🎉 日本語 한국어 ñ é ü 👩‍👩‍👧"
+
+
+@pytest.mark.parametrize(
+    "prompt", [CHAT.format(EMOJI), "😀 🎉 🚀 😀 🎉 🚀 😀 🎉", "日本 中国 日本 中国 日本 中国 日本"]
+)
+async def test_split_characters_come_whole(asker: Asker, prompt: str) -> None:
+    stream = await asker.ask(prompt, max_tokens=40)
+    plain = await asker.ask(prompt, max_tokens=40, stream=False)
+    assert "\ufffd" not in stream.text()
+    assert not stream.text().isascii()
+    assert stream.text() == plain.text()
+    for delta in stream.deltas:
+        delta.text.encode()
+
+
+@pytest.mark.parametrize("held_back", [1, 2, 3])
+async def test_a_prompt_that_ends_inside_a_character_stays_out_of_the_answer(asker: Asker, held_back: int) -> None:
+    ids = asker.encode("The secret word is marmalade 😀 한")[:-held_back]
+    reply = await asker.ask(ids, max_tokens=8)
+    assert "marmalade" not in reply.deltas[0].text
+    assert "secret" not in reply.text()
+
+
+async def test_a_prompt_that_ends_in_a_replacement_character_stays_out_too(asker: Asker) -> None:
+    reply = await asker.ask("The secret word is marmalade \ufffd\ufffd", max_tokens=8)
+    assert "marmalade" not in reply.deltas[0].text
+    assert not reply.text().startswith("\ufffd")
+
+
+async def test_stop_strings_never_leak(asker: Asker) -> None:
+    text = (await asker.ask(FRANCE, max_tokens=32, ignore_eos=True)).text()
+    for start in range(1, len(text) - 8, 5):
+        stop = text[start : start + 7]
+        reply = await asker.ask(FRANCE, max_tokens=32, ignore_eos=True, stop=("not this", stop))
+        assert reply.text() == text[: text.index(stop)]
+        assert (reply.finish().reason, reply.finish().stop_text) == (FinishReason.STOP, stop)
+    load = await asker.until_idle()
+    assert load.used_blocks == 0
+
+
+async def test_the_parts_of_log_probabilities_agree(asker: Asker) -> None:
+    reply = await asker.ask(FRANCE, max_tokens=6, logprobs=5)
+    entries = [entry for delta in reply.deltas for entry in delta.logprobs]
+    assert b"".join(entry.token for entry in entries).decode() == reply.text()
+    for entry in entries:
+        values = [other.logprob for other in entry.top]
+        assert values == sorted(values, reverse=True)
+        assert sum(math.exp(value) for value in values) <= 1.0001
+        # Greedy: the chosen token is the most likely one.
+        assert (entry.rank, entry.token_id, entry.logprob) == (1, entry.top[0].token_id, entry.top[0].logprob)
+
+
+async def test_a_json_schema_is_kept_to(asker: Asker) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "maximum": 99}},
+        "required": ["name", "age"],
+        "additionalProperties": False,
+    }
+    prompt = CHAT.format("Give me a person as JSON.")
+    reply = await asker.ask(prompt, max_tokens=100, json_schema=json.dumps(schema))
+    person = json.loads(reply.text())
+    assert person.keys() == {"name", "age"}
+    assert isinstance(person["age"], int)
+
+
+async def test_a_regex_is_kept_to(asker: Asker) -> None:
+    reply = await asker.ask("My phone number is", max_tokens=30, regex="[0-9]{3}-[0-9]{4}")
+    assert re.fullmatch("[0-9]{3}-[0-9]{4}", reply.text())
+
+
+async def test_json_of_any_shape(asker: Asker) -> None:
+    reply = await asker.ask(CHAT.format("Answer with a JSON object."), max_tokens=8, json_object=True)
+    assert reply.text().lstrip().startswith("{")
+
+
+@pytest.mark.parametrize("fields", [{"regex": "(("}, {"json_schema": '{"type": "nonsense"}'}])
+async def test_a_grammar_that_is_none_is_the_callers_fault(asker: Asker, fields: dict[str, Any]) -> None:
+    reply = await asker.ask(FRANCE, max_tokens=4, **fields)
+    assert reply.error_code == DropReason.INVALID_REQUEST
+    assert await asker.until_idle()
+
+
+async def test_a_structured_call_can_be_aborted_before_it_is_compiled(asker: Asker) -> None:
+    number, reply = asker.submit(FRANCE, max_tokens=100, regex="[a-z]{50}")
+    asker.engine.abort(number)
+    assert (await reply.end()).finish().reason is FinishReason.ABORT
+    await asker.until_idle()
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"max_tokens": 5, "min_tokens": 9}, None),
+        ({"temperature": -1.0}, "temperature"),
+        ({"top_p": 0.0}, "top_p"),
+        ({"logit_bias": {10**9: 1.0}}, "logit_bias"),
+        ({"logprobs": 1000}, "logprobs"),
+    ],
+)
+async def test_a_bad_number_is_refused_and_the_engine_stays_well(
+    asker: Asker, fields: dict[str, Any], param: str | None
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        asker.submit(FRANCE, **fields)
+    assert caught.value.param == param
+    assert (await asker.ask(FRANCE, max_tokens=2)).text().startswith(" Paris")
+
+
+async def test_a_prompt_longer_than_the_context_is_told_apart(asker: Asker) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        asker.submit([7] * (asker.model.max_context + 1))
+    assert caught.value.reason is DropReason.CONTEXT_LENGTH_EXCEEDED
+    with pytest.raises(InvalidRequest):
+        asker.submit([10**6])
+    with pytest.raises(InvalidRequest):
+        asker.submit([])
+
+
+@pytest.mark.parametrize("seed", [0, 2**63 - 1, -(2**63)])
+async def test_no_seed_is_too_large(asker: Asker, seed: int) -> None:
+    first, again = [await asker.ask(FRANCE, max_tokens=6, n=2, temperature=1.5, seed=seed) for _ in range(2)]
+    assert [first.token_ids(choice) for choice in range(2)] == [again.token_ids(choice) for choice in range(2)]
+
+
+@pytest.mark.parametrize("temperature", [1e-9, 1e-4, 2.0])
+async def test_extreme_temperatures_answer(asker: Asker, temperature: float) -> None:
+    assert (await asker.ask(FRANCE, max_tokens=4, temperature=temperature)).token_ids()
+
+
+async def test_a_logit_bias_decides(asker: Asker) -> None:
+    rome = asker.encode(" Rome")[0]
+    assert (await asker.ask(FRANCE, max_tokens=1, logit_bias={rome: 100.0})).token_ids() == [rome]
+
+
+async def test_the_second_time_the_prompt_is_cached_and_a_salt_isolates(asker: Asker) -> None:
+    prompt = [token for number in range(30) for token in asker.encode(f"Line {number} of the contract. ")]
+    cached = []
+    for salt in ("a", "a", "b", ""):
+        done = (await asker.ask(prompt, max_tokens=1, cache_salt=salt)).last.done
+        assert done is not None
+        cached.append(done.cached_tokens)
+    assert cached[0] == cached[2] == cached[3] == 0
+    assert cached[1] == (len(prompt) - 1) // asker.model.block_size * asker.model.block_size
+    assert asker.engine.load().cached_tokens >= cached[1]
+
+
+async def test_an_urgent_call_overtakes_those_that_wait(asker: Asker) -> None:
+    running = [asker.submit(f"{number} story", max_tokens=48, ignore_eos=True) for number in range(32)]
+    await asker.until(lambda load: load.running == 32)
+    order: list[str] = []
+    waiting = [("late", 5), ("urgent", -5)]
+    replies = [(name, asker.submit(f"{name} is", max_tokens=1, priority=priority)[1]) for name, priority in waiting]
+    await asker.until(lambda load: load.waiting == 2)
+
+    async def note(name: str, reply: Any) -> None:
+        await reply.end(TIMEOUT_S)
+        order.append(name)
+
+    asker.engine.abort(running[0][0])
+    await asyncio.gather(*(note(name, reply) for name, reply in replies))
+    assert order == ["urgent", "late"]
+    for number, _ in running:
+        asker.engine.abort(number)
+    await asker.until_idle()
+
+
+async def test_an_abort_in_prefill_and_in_decode_frees_every_block(asker: Asker) -> None:
+    for before_first_token in (True, False):
+        number, reply = asker.submit([11] * 900, max_tokens=100, ignore_eos=True)
+        if not before_first_token:
+            async with asyncio.timeout(TIMEOUT_S):
+                await reply.begun.wait()
+            assert asker.engine.load().used_blocks > 0
+        asker.engine.abort(number)
+        assert reply.finish().reason is FinishReason.ABORT
+        await asker.until_idle()
+
+
+async def test_a_sink_that_fails_takes_nobody_with_it(asker: Asker) -> None:
+    def broken(deltas: object) -> None:
+        raise RuntimeError("the router's stream is gone")
+
+    from control_plane.contracts.worker import Generate, Sampling
+
+    call = Generate(10**6, "broken", asker.encode(FRANCE), Sampling(max_tokens=4, temperature=0.0))
+    asker.engine.submit(call, broken)
+    assert (await asker.ask(FRANCE, max_tokens=8)).text().startswith(" Paris")
+    await asker.until_idle()
