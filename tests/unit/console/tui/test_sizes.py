@@ -32,7 +32,7 @@ def check(seen: Console) -> None:
     assert {strip.cell_length for strip in strips} <= {width}
 
 
-@pytest.mark.parametrize("size", [(80, 24), (60, 16), (100, 30), (160, 48), (300, 100)])
+@pytest.mark.parametrize("size", [(80, 24), (60, 16), (160, 48)])
 async def test_every_screen_works_at(size: tuple[int, int]) -> None:
     async with console(size=size, first=snapshot(workers=8, requests=50)) as seen:
         for line in EVERYWHERE:
@@ -41,18 +41,17 @@ async def test_every_screen_works_at(size: tuple[int, int]) -> None:
             assert "too small" not in seen.text
 
 
-@pytest.mark.parametrize("size", [(59, 24), (80, 15), (40, 10), (20, 5), (7, 3), (1, 1)])
-async def test_too_small_says_so(size: tuple[int, int]) -> None:
-    async with console(size=size) as seen:
-        check(seen)
-        assert seen.lines[0].strip() == ("too small" if size[0] > 8 else "too small"[: size[0] - 1] + "…")
-        assert "smollm2" not in seen.text
-        await seen.pilot.resize_terminal(80, 24)
-        await seen.settle()
-        assert "smollm2-1" in seen.text
-        await seen.pilot.resize_terminal(*size)
-        await seen.settle()
-        assert "smollm2" not in seen.text
+async def test_too_small_says_so_and_recovers() -> None:
+    async with console(size=(1, 1)) as seen:
+        for size in ((59, 24), (80, 15), (40, 10), (20, 5), (7, 3), (1, 1)):
+            await seen.pilot.resize_terminal(*size)
+            await seen.settle()
+            check(seen)
+            assert seen.lines[0].strip() == ("too small" if size[0] > 8 else "too small"[: size[0] - 1] + "…")
+            assert "smollm2" not in seen.text
+            await seen.pilot.resize_terminal(80, 24)
+            await seen.settle()
+            assert "smollm2-1" in seen.text
 
 
 async def test_nothing_can_be_ordered_that_cannot_be_seen() -> None:

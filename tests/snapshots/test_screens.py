@@ -1,0 +1,169 @@
+"""What the screens look like, on fixed data. After a wanted change: ``pytest tests/snapshots --snapshot-update``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from console.tui.app import ConsoleApp
+from console.tui.messages import Heard, LinkLost
+from console.tui.render.look import PLAIN, RICH_LOOK, SIXTEEN_COLOURS, Look
+from control_plane.contracts.fleet import DrainProgress, Pool, Snapshot, WorkerPhase
+from tests.snapshots.memory import NOW, MemoryPlatform, snapshot
+
+SMALL, MIDDLE, LARGE = (80, 24), (100, 30), (160, 48)
+LOG = b"".join(
+    b"INFO 11-30 04:50:%02d [core.py:71] engine step, [bold]not markup[/bold] \x1b[31mred\n" % n for n in range(60)
+)
+
+Compare = Callable[..., bool]
+
+
+@pytest.fixture(autouse=True)
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def seen(
+    compare: Compare,
+    size: tuple[int, int],
+    *commands: str,
+    keys: tuple[str, ...] = (),
+    workers: int = 2,
+    requests: int = 8,
+    look: Look = RICH_LOOK,
+    change: Callable[[Snapshot], Snapshot] = lambda moment: moment,
+    then: Callable[[ConsoleApp, MemoryPlatform, list[float]], None] | None = None,
+) -> bool:
+    """A console that has listened for two minutes, at the end of commands and keys."""
+    platform = MemoryPlatform(log=LOG)
+    clock = [1000.0]
+    app = ConsoleApp(platform, platform, look=look, paint_s=3600.0, clock=lambda: clock[0])
+
+    async def prepare(pilot: Pilot[Any]) -> None:
+        for step in range(240):
+            clock[0] += 0.5
+            app.on_heard(Heard(change(snapshot(NOW + step / 2, workers, requests))))
+        app.paint()
+        for command in commands:
+            app.command(command)
+            await pilot.pause()
+        for key in keys:
+            await pilot.press(key)
+        await pilot.pause()
+        if then is not None:
+            then(app, platform, clock)
+        for _ in range(4):
+            await pilot.pause()
+        app.paint()
+
+    return compare(app, terminal_size=size, run_before=prepare)
+
+
+def sick(moment: Snapshot) -> Snapshot:
+    first, second, third, fourth = moment.workers
+    now = moment.taken_unix
+    workers = (
+        first,
+        replace(second, phase=WorkerPhase.LOST, heartbeat_unix=now - 12, reason="no heartbeat", restarts=2),
+        replace(third, cordoned=True, draining=True),
+        replace(
+            fourth, phase=WorkerPhase.STARTING, load=None, latency=None, phase_since_unix=now - 4, reason="loading"
+        ),
+    )
+    return replace(moment, workers=workers, pools=(Pool("smollm2", "smollm2-135m", "vllm", 4, 2, 4),))
+
+
+def lose(app: ConsoleApp, platform: MemoryPlatform, clock: list[float]) -> None:
+    clock[0] += 42
+    app.on_link_lost(LinkLost("cannot reach the control plane at 127.0.0.1:8090: connection refused"))
+
+
+def drain(app: ConsoleApp, platform: MemoryPlatform, clock: list[float]) -> None:
+    platform.drain_queue.put_nowait(DrainProgress("smollm2-1", 3, ("req-1388", "req-138a", "req-138c")))
+
+
+@pytest.mark.parametrize("size", [SMALL, MIDDLE, LARGE])
+def test_system(snap_compare: Compare, size: tuple[int, int]) -> None:
+    workers = {SMALL: 2, MIDDLE: 3, LARGE: 8}[size]
+    assert seen(snap_compare, size, workers=workers, requests=4 * workers)
+
+
+def test_system_that_hurts(snap_compare: Compare) -> None:
+    assert seen(snap_compare, MIDDLE, workers=4, change=sick)
+
+
+def test_system_on_sixteen_colours_and_few_glyphs(snap_compare: Compare) -> None:
+    assert seen(snap_compare, SMALL, look=Look(SIXTEEN_COLOURS, PLAIN, "ansi-dark"))
+
+
+def test_system_without_a_connection(snap_compare: Compare) -> None:
+    assert seen(snap_compare, SMALL, then=lose)
+
+
+def test_system_paused_with_marks(snap_compare: Compare) -> None:
+    assert seen(snap_compare, SMALL, keys=("space", "p"))
+
+
+@pytest.mark.parametrize("size", [SMALL, MIDDLE, LARGE])
+def test_requests(snap_compare: Compare, size: tuple[int, int]) -> None:
+    assert seen(snap_compare, size, "requests", requests=30)
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+def test_request(snap_compare: Compare, size: tuple[int, int]) -> None:
+    assert seen(snap_compare, size, "request req-1389")
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+def test_worker(snap_compare: Compare, size: tuple[int, int]) -> None:
+    assert seen(snap_compare, size, "worker smollm2-1")
+
+
+def test_pools(snap_compare: Compare) -> None:
+    assert seen(snap_compare, MIDDLE, "pools")
+
+
+def test_events(snap_compare: Compare) -> None:
+    assert seen(snap_compare, SMALL, "events")
+
+
+def test_logs(snap_compare: Compare) -> None:
+    assert seen(snap_compare, SMALL, "logs worker/smollm2-1")
+
+
+def test_confirm_drain(snap_compare: Compare) -> None:
+    assert seen(snap_compare, SMALL, keys=("ctrl+d",))
+
+
+def test_confirm_several(snap_compare: Compare) -> None:
+    assert seen(snap_compare, MIDDLE, keys=("space", "space", "space", "ctrl+d"), workers=3)
+
+
+def test_drain_under_way(snap_compare: Compare) -> None:
+    assert seen(snap_compare, SMALL, keys=("ctrl+d", "y"), then=drain)
+
+
+def test_scale(snap_compare: Compare) -> None:
+    assert seen(snap_compare, SMALL, keys=("ctrl+s",))
+
+
+def test_help(snap_compare: Compare) -> None:
+    assert seen(snap_compare, MIDDLE, "help")
+
+
+def test_command_line(snap_compare: Compare) -> None:
+    assert seen(snap_compare, SMALL, keys=("colon", "d", "r", "tab"))
+
+
+def test_too_small(snap_compare: Compare) -> None:
+    assert seen(snap_compare, (40, 10))
