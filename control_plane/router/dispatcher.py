@@ -13,6 +13,7 @@ from control_plane.contracts.call import CallSink, RoutedCall
 from control_plane.contracts.errors import (
     DropReason,
     InferDeckError,
+    InternalError,
     RequestCancelled,
     RequestRefused,
     Unavailable,
@@ -282,11 +283,13 @@ class Dispatcher:
             self._retry(request, target, refusals.worker_lost(request.output_tokens, request.retries + 1), now)
 
     def _retry(self, request: Request, failed: Target, error: InferDeckError, now: float) -> None:
-        """Not after the first token, not more often than allowed, not on an instance that failed it before; and it
-        waits only where another one may come."""
+        """Not after the first token, not more often than allowed, not on an instance that failed it before. It may
+        wait for another one, unless all live on and have failed it."""
         request.tried.add(failed.instance_id)
         others = self._targets.serving(request.model)
-        hopeless = bool(others) and all(t.instance_id in request.tried and t.candidate.connected for t in others)
+        hopeless = isinstance(error, InternalError) and all(
+            target.instance_id in request.tried and target.candidate.connected for target in others
+        )
         if request.delivered or request.retries >= self._retries or hopeless:
             self._end(request, error, now)
             return

@@ -435,6 +435,17 @@ class TestLoss:
         assert sink.error is not None
         assert "oom" not in sink.error.message
 
+    def test_the_only_worker_that_says_it_dies_is_waited_for(self) -> None:
+        stage = Stage()
+        stage.start("a")
+        _, sink = stage.submit("r")
+        stage.link("a").fail("r", "engine_dead")
+        assert not sink.over
+        stage.link("a").down()
+        stage.publish(StageWorker("a", "a-i2"))
+        stage.link("a").finish("r")
+        assert sink.done
+
     def test_an_error_of_the_engine_is_tried_elsewhere_and_then_told(self) -> None:
         stage = Stage(retries=1)
         stage.start("a", "b")
