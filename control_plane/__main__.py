@@ -65,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     home = Home.resolve(options.home)
+    if options.config is not None:
+        options.config = options.config.absolute()
     try:
         if options.command == "settings":
             return _print_settings(home, options.config, as_json=options.json)
@@ -105,6 +107,8 @@ def _serve(home: Home, settings: Settings, parent_fd: int | None) -> int:
     home.create()
     lock = _lock(home)
     try:
+        for path in (home.log("control-plane"), home.database):
+            path.touch(mode=0o600)
         telemetry.setup_logging("control-plane", path=home.log("control-plane"), pid=os.getpid())
         try:
             asyncio.run(_control_plane(home, settings, parent_fd))
@@ -210,7 +214,7 @@ class _State:
             "gateway_urls": [url.replace("//0.0.0.0:", "//127.0.0.1:") for url in self.platform.gateways.urls()],
             "api_key_path": str(self._home.api_key),
             "operator_key_path": str(self._home.operator_key),
-            "config": str(self._settings.path.absolute()) if self._settings.path else "",
+            "config": str(self._settings.path or ""),
             "version": package_version(),
             "started_unix": self._started_unix,
             "log_path": str(self._home.log("control-plane")),

@@ -120,7 +120,7 @@ class Controller:
             self.wake()
         self._discovery.drop()
 
-    async def halt(self, grace_s: float, *, killed_s: float = 5.0) -> None:
+    async def halt(self, grace_s: float, *, killed_s: float = 10.0) -> None:
         """Decide nothing more, and end every worker: after what runs, or after the grace."""
         self._halted = True
         self.wake()
@@ -237,6 +237,7 @@ class Controller:
             worker.restarts += 1
         worker.spec, worker.model = spec, spec.model
         worker.begin()
+        worker.reason = self._launcher.waits_for(spec) or worker.reason
         worker.starting = True
         again = f" again, restart {worker.restarts}" if worker.restarts else ""
         self._events.record("worker_starting", f"worker/{worker_id}", f"starting{again}")
@@ -246,11 +247,11 @@ class Controller:
         try:
             process = await self._launcher.start(worker.spec)
         except LaunchFailed as error:
-            worker.ended = error.message
+            worker.end(error.message)
             return
         except Exception as error:
             log.exception("a worker could not be started", extra={"worker": worker.id})
-            worker.ended = f"{type(error).__name__}: {error}"
+            worker.end(f"{type(error).__name__}: {error}")
             return
         finally:
             worker.starting = False
@@ -313,7 +314,7 @@ class Controller:
             link.cancel()
         expected = worker.stage is Stage.STOPPING and worker.retiring
         said = self._launcher.announcement(worker.id)
-        worker.ended = process.exit if expected else cause_of(process.exit, said, Path(worker.log_path))
+        worker.end(process.exit if expected else cause_of(process.exit, said, Path(worker.log_path)))
         kill_session(process.pid, process.ticks)
         self._changes.bump(structural=True)
         self.wake()

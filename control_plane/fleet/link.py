@@ -96,6 +96,8 @@ class Link:
             worker.info = replace(worker.info, state=load.state)
         if load.state in _SERVES and (worker.stage is Stage.STARTING or before[1] is None):
             worker.enter(Stage.SERVING, worker.reason if worker.retiring else "")
+        if load.state is WorkerState.FAILED and not worker.reason:
+            worker.reason = "its engine died"
         self._changed((worker.phase, load.state) != before)
 
     async def _obey(self, client: WorkerClient, state: WorkerState) -> None:

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from control_plane.contracts.errors import InferDeckError, NotFound
+from control_plane.contracts.errors import Conflict, InferDeckError, NotFound
 from control_plane.contracts.fleet import ActionResult, DrainProgress
 from control_plane.fleet.actions import Forget, Keep, Retire, Start
 from control_plane.fleet.changes import Changes
@@ -53,6 +53,14 @@ class Operations:
         """Let the worker have requests again, whether it was cordoned or drained."""
         worker = self._worker(worker_id)
         in_flight = self._in_flight(worker)
+        if worker.retiring:
+            pool = worker.pool
+            wanted = self._pools.replicas(pool) + 1 if pool in self._pools.settings else 1
+            raise Conflict(
+                f"worker/{worker.id} is on its way out: {worker.reason}",
+                param="worker_id",
+                hint=f"inferdeck scale {pool}={wanted}",
+            )
         if not worker.cordoned:
             return ActionResult(False, f"worker/{worker.id} is not cordoned", (), in_flight)
         if dry_run:

@@ -63,6 +63,12 @@ class Worker:
         self.health = Health(time.monotonic())
         self.enter(Stage.STARTING, "starting")
 
+    def end(self, how: str) -> None:
+        """The process is gone, or never came to be. What to do about it is decided next."""
+        self.ended = how
+        if self.stage is not Stage.STOPPING:
+            self.reason = how
+
     @property
     def told_to_drain(self) -> bool:
         return self.draining or self.retiring

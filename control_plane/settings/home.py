@@ -34,9 +34,8 @@ class Home:
         return cls(chosen.expanduser().absolute(), source, cache.expanduser().absolute(), cache_source)
 
     def create(self) -> None:
-        """Make the folders; the home itself is readable by its owner only."""
-        self.root.mkdir(parents=True, exist_ok=True)
-        self.root.chmod(0o700)
+        """Make the folders that are missing; a home that is made here is its owner's only."""
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         for folder in (self.logs, self.workers, self.gateways):
             folder.mkdir(parents=True, exist_ok=True)
 

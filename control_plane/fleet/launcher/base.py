@@ -31,6 +31,10 @@ class Launcher(Protocol):
         """A new process for this worker. Raises LaunchFailed."""
         ...
 
+    def waits_for(self, spec: WorkerSpec) -> str:
+        """What has to be done before a process for this worker can be made; empty where nothing has."""
+        ...
+
     def found(self) -> tuple[Found, ...]:
         """Every worker that has files here."""
         ...

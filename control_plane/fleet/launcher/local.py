@@ -42,7 +42,7 @@ class LocalLauncher:
             announcement.unlink(missing_ok=True)
             spec.save(path)
             rotate(Path(spec.log_path))
-            if spec.engine == "vllm" and not spec.gpus:
+            if _forked(spec):
                 process = await self._fork(path)
             else:
                 process = self._spawn(path, Path(spec.log_path))
@@ -50,6 +50,9 @@ class LocalLauncher:
             raise LaunchFailed(f"worker {spec.worker_id} cannot be started: {error}") from None
         _record(announcement, Announcement(spec.worker_id, "", process.pid, process.ticks, "loading"))
         return process
+
+    def waits_for(self, spec: WorkerSpec) -> str:
+        return "vLLM is imported, once for all workers" if _forked(spec) and not self._preloader.ready else ""
 
     def found(self) -> tuple[Found, ...]:
         ids = {path.name.removesuffix(".spec.json") for path in self._folder.glob("*.spec.json")}
@@ -122,6 +125,11 @@ class LocalLauncher:
 
     def _announcement_path(self, worker_id: str) -> Path:
         return self._folder / f"{worker_id}.json"
+
+
+def _forked(spec: WorkerSpec) -> bool:
+    """Whether the worker comes from the preloader: with a GPU each imports vLLM by itself, as CUDA forbids forks."""
+    return spec.engine == "vllm" and not spec.gpus
 
 
 def same_work(one: WorkerSpec, other: WorkerSpec) -> bool:

@@ -33,6 +33,8 @@ def _command(fd: int) -> list[str]:
 
 
 class Preloader:
+    """``ready``: its imports are done, and a worker takes it no time."""
+
     def __init__(self, log_path: Path, command: Callable[[int], list[str]] = _command) -> None:
         self._log_path = log_path
         self._command = command
@@ -41,7 +43,7 @@ class Preloader:
         self._reading: asyncio.Task[None] | None = None
         self._waiting: dict[str, asyncio.Future[int]] = {}
         self._starting = asyncio.Lock()
-        self._ready = False
+        self.ready = False
 
     @property
     def pid(self) -> int:
@@ -71,7 +73,7 @@ class Preloader:
         if self._process is not None and not self._process.ended:
             with contextlib.suppress(TimeoutError):
                 # While it imports it hears nothing.
-                async with asyncio.timeout(END_S if self._ready else 0.0):
+                async with asyncio.timeout(END_S if self.ready else 0.0):
                     await self._process.wait()
             self._process.send(signal.SIGKILL)
             await self._process.wait()
@@ -85,7 +87,7 @@ class Preloader:
         except OSError as error:
             ours.close()
             raise LaunchFailed(f"the preloader cannot be started: {error}") from None
-        self._process, self._ready = Process.of_child(child), False
+        self._process, self.ready = Process.of_child(child), False
         reader, self._writer = await asyncio.open_connection(sock=ours)
         self._reading = asyncio.create_task(self._read(reader, self._writer, self._process), name="preloader")
         log.info("preloader started", extra={"preloader_pid": child.pid})
@@ -107,6 +109,7 @@ class Preloader:
                 self._take(json.loads(line))
         writer.close()
         await process.wait()
+        self.ready = False
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(LaunchFailed(f"the preloader ended ({process.exit}){self._last_words()}"))
@@ -114,7 +117,7 @@ class Preloader:
 
     def _take(self, message: dict[str, Any]) -> None:
         if message.get("op") == "ready":
-            self._ready = True
+            self.ready = True
             log.info("preloader ready", extra={"import_s": message.get("import_s")})
             return
         waiting = self._waiting.get(str(message.get("spec", "")))

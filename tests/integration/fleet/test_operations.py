@@ -79,6 +79,9 @@ async def test_a_worker_on_its_way_out_is_called_back(make_deck: MakeDeck) -> No
         await deck.until(lambda snapshot: snapshot.workers[0].in_flight == 1)
         await operator.scale("tiny", 0)
         await deck.until(lambda snapshot: snapshot.workers[0].draining)
+        with pytest.raises(Conflict, match="worker/tiny-1 is on its way out: pool tiny is scaled to 0") as caught:
+            await operator.uncordon("tiny-1")
+        assert caught.value.hint == "inferdeck scale tiny=1"
         await operator.scale("tiny", 1)
         back = await deck.until(
             lambda snapshot: not snapshot.workers[0].draining and snapshot.workers[0].phase is WorkerPhase.READY

@@ -39,7 +39,7 @@ async def test_it_serves_says_where_and_leaves_nothing(make_deck: MakeDeck) -> N
     assert state["control_plane_id"] == snapshot.control_plane_id
     assert state["gateway_urls"] == [snapshot.gateways[0].url]
     assert state["config"] == str(deck.config)
-    for name in ("api.key", "operator.key", "state.json"):
+    for name in ("api.key", "operator.key", "state.json", "inferdeck.db", "inferdeck.db-wal", "logs/control-plane.log"):
         assert (deck.home / name).stat().st_mode & 0o777 == 0o600
     assert deck.home.stat().st_mode & 0o777 == 0o700
 

@@ -219,6 +219,12 @@ def test_a_home_is_private(tmp_path: Path) -> None:
     assert home.workers.is_dir()
 
 
+def test_the_mode_of_a_folder_that_is_there_is_its_owners_business(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    Home(tmp_path).create()
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
     [("512MiB", 512 << 20), ("1.5 GB", 1_500_000_000), ("7", 7), (7, 7), ("2gib", 2 << 30), ("10 kB", 10_000)],
