@@ -19,10 +19,10 @@ from textual.binding import Binding, BindingType
 from textual.worker import Worker
 
 from console.tui import executor
-from console.tui.board import Board, View
 from console.tui.collector import collect, follow
 from console.tui.command import BadCommand, Command, parse
 from console.tui.feed import Feed, Operator
+from console.tui.live.board import Board, View
 from console.tui.messages import DrainEnded, DrainMoved, Heard, Learnt, LinkLost, LogRead, Previewed, Told
 from console.tui.navigator import HOME, Navigator
 from console.tui.notice import Notice, Notices, drain_words

@@ -45,7 +45,8 @@ def _requests(snapshot: Snapshot) -> list[str]:
 
 def log_targets(snapshot: Snapshot) -> list[str]:
     """Everything whose log can be read, as ``:logs`` takes it."""
-    return [*(f"worker/{name}" for name in _workers(snapshot)), "gateway", "control-plane"]
+    gateways = [f"gateway/{gateway.id}" for gateway in snapshot.gateways]
+    return [*(f"worker/{name}" for name in _workers(snapshot)), *gateways, "control-plane"]
 
 
 def _scales(snapshot: Snapshot) -> list[str]:
@@ -57,7 +58,7 @@ COMMANDS: dict[str, Spec] = {
     "requests": Spec("requests that run, and those that ended lately"),
     "pools": Spec("pools, models and gateways"),
     "events": Spec("what happened"),
-    "logs": Spec("a log, followed", "worker/ID|gateway|control-plane", True, log_targets),
+    "logs": Spec("a log, followed: worker/ID, gateway/ID, control-plane", "worker/ID", True, log_targets),
     "worker": Spec("one worker", "ID", False, _workers),
     "request": Spec("one request", "ID", False, _requests),
     "drain": Spec("cordon a worker, and wait until nothing runs on it", "ID", False, _workers),

@@ -7,7 +7,7 @@ from typing import Protocol, cast
 
 from textual.dom import DOMNode
 
-from console.tui.board import View
+from console.tui.live.board import View
 from console.tui.notice import Notice
 from console.tui.order import Order, Verb
 from console.tui.render.look import Look

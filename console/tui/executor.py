@@ -27,7 +27,7 @@ async def carry_out(order: Order, operator: Operator, post: Post) -> None:
             with one_call():
                 result = await _act(order, target.id, operator, dry_run=False)
         except InferDeckError as error:
-            post(Told(f"{order.verb.value} {target.id}: {error.message}", "error"))
+            post(Told(f"{order.verb.value} {target.id}: {_words(error)}", "error"))
         else:
             post(Told(result.message or f"{order.verb.value} {target.id}: done", "info"))
 
@@ -40,7 +40,7 @@ async def preview(order: Order, operator: Operator, post: Post) -> None:
             with one_call():
                 said += await _plan(order, target.id, operator)
     except InferDeckError as error:
-        post(Previewed(error.message, failed=True))
+        post(Previewed(_words(error), failed=True))
     else:
         post(Previewed("; ".join(dict.fromkeys(message for message in said if message)) or "agrees"))
 
@@ -49,7 +49,14 @@ async def _plan(order: Order, target: str, operator: Operator) -> list[str]:
     if order.verb is Verb.DRAIN:
         async with closing(operator.drain(target, dry_run=True)) as stream:
             return [progress.message async for progress in stream]
-    return [(await _act(order, target, operator, dry_run=True)).message]
+    result = await _act(order, target, operator, dry_run=True)
+    if order.verb is Verb.SCALE and result.affected:
+        return [f"{result.message}: {', '.join(result.affected)}, {result.in_flight} in flight there"]
+    return [result.message]
+
+
+def _words(error: InferDeckError) -> str:
+    return f"{error.message} (try: {error.hint})" if error.hint else error.message
 
 
 async def _act(order: Order, target: str, operator: Operator, *, dry_run: bool) -> ActionResult:
@@ -75,7 +82,7 @@ async def _drain(worker_id: str, operator: Operator, post: Post) -> None:
                     post(DrainMoved(progress))
                     done = progress.done or progress.timed_out
     except InferDeckError as error:
-        post(DrainEnded(worker_id, error.message))
+        post(DrainEnded(worker_id, _words(error)))
     else:
         if not done:
             post(DrainEnded(worker_id, "the platform stopped telling; the worker stays cordoned"))

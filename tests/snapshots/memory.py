@@ -104,7 +104,7 @@ class MemoryPlatform:
         if self.refuse is not None:
             raise self.refuse
         if dry_run:
-            return ActionResult(True, "would do it")
+            return ActionResult(True, f"would {call[0]} {call[1]}")
         self.calls.append(call)
         return ActionResult(True, f"{call[1]}: {call[0]} done")
 

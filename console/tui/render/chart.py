@@ -14,7 +14,7 @@ from typing import Any
 import plotext
 from rich.style import Style
 
-from console.tui.history import Sample
+from console.tui.live.history import Sample
 from console.tui.render.figures import count
 from console.tui.render.look import Look
 from console.tui.render.spans import Span

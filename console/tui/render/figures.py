@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import time
 
 from console import figures
 from console.figures import NONE as UNKNOWN
+from console.tui.live.loads import finite
 
-__all__ = ["UNKNOWN", "age", "clock", "count", "duration", "finite", "known", "percent", "rate", "size"]
-
-
-def finite(value: float | None) -> float | None:
-    """The number, unless it is infinite or not a number."""
-    return value if value is not None and math.isfinite(value) else None
+__all__ = ["UNKNOWN", "age", "clock", "count", "duration", "known", "percent", "rate", "size"]
 
 
 def count(value: float | None) -> str:

@@ -173,7 +173,7 @@ SIXTEEN_COLOURS = Palette(
     bad=Style(color="bright_red", bold=True),
     unknown=Style(color="bright_black"),
     series=Style(color="bright_cyan"),
-    cursor=Style(reverse=True),
+    cursor=Style(color="bright_white", bgcolor="blue", bold=True),
     cursor_blurred=Style(underline=True),
     mark=Style(color="bright_yellow", bold=True),
     edge=Style(color="bright_black"),

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from rich.style import Style
 
-from console.tui.board import View
+from console.tui.live.board import View
+from console.tui.live.loads import kv_use, load_now
 from console.tui.render.bar import kv_bar
 from console.tui.render.figures import UNKNOWN, count, duration, percent, rate, size
 from console.tui.render.look import Look
 from console.tui.render.spans import Span, Spans, fit, width_of
-from console.tui.render.states import fresh, kv_use
 from control_plane.contracts.fleet import Latency, Pool, RequestPhase
 
 HEIGHT = 7
@@ -98,7 +98,7 @@ def _router(view: View, look: Look) -> _Box:
     phases = [request.phase for request in view.requests]
     queued = phases.count(RequestPhase.QUEUED)
     known_now = view.snapshot is not None
-    loads = [worker.load for worker in view.workers if worker.load is not None and fresh(worker, view.now_unix)]
+    loads = [load for worker in view.workers if (load := load_now(worker, view.now_unix)) is not None]
     prompt = sum(load.prompt_tokens for load in loads)
     cached = sum(load.cached_tokens for load in loads)
     rows = [
@@ -125,7 +125,7 @@ def _pool_rows(view: View, pool: Pool, look: Look, width: int) -> list[Spans]:
     workers = [worker for worker in view.workers if worker.pool == pool.name]
     uses = [use for worker in workers if (use := kv_use(worker, view.now_unix)) is not None]
     mean = sum(uses) / len(uses) if uses else None
-    loads = [worker.load for worker in workers if worker.load is not None and fresh(worker, view.now_unix)]
+    loads = [load for worker in workers if (load := load_now(worker, view.now_unix)) is not None]
     state = (look.glyphs.ready, palette.good) if pool.ready >= pool.desired else (look.glyphs.starting, palette.watch)
     return [
         [state, (f" {pool.ready} of {pool.desired} ready", palette.text)],

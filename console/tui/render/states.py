@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 from rich.style import Style
 
-from console.tui.render.figures import age, finite
+from console.tui.render.figures import age
 from console.tui.render.look import Look
 from control_plane.contracts.fleet import RequestPhase, RequestView, WorkerPhase, WorkerView
 
 # Bands of KV-cache use, as operators read them (not the router's settings).
 WATCH, BUSY, FULL = 0.75, 0.80, 0.90
-STALE_HEARTBEAT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +63,6 @@ def request_state(request: RequestView, look: Look) -> Shown:
             return Shown(glyphs.failed, request.reason or "failed", palette.bad)
         case _:
             return Shown(glyphs.lost, "unknown", palette.unknown)
-
-
-def fresh(worker: WorkerView, now_unix: float) -> bool:
-    """Whether what the worker last said of its load can still be shown as its load now."""
-    alive = worker.phase in (WorkerPhase.READY, WorkerPhase.STOPPING)
-    return alive and worker.load is not None and now_unix - worker.heartbeat_unix <= STALE_HEARTBEAT_S
-
-
-def kv_use(worker: WorkerView, now_unix: float) -> float | None:
-    """The used fraction of the worker's KV cache, None when it is not known now."""
-    return finite(worker.load.kv_usage) if worker.load is not None and fresh(worker, now_unix) else None
 
 
 def kv_band(use: float | None, look: Look) -> tuple[str, Style]:

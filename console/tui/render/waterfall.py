@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from console.tui.render.figures import count, duration, finite, known
+from console.tui.live.loads import finite
+from console.tui.render.figures import count, duration, known
 from console.tui.render.look import Look
 from console.tui.render.spans import Span, fit
 from control_plane.contracts.fleet import RequestPhase, RequestView, Stage

@@ -12,9 +12,9 @@ from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
 
-from console.tui.board import View
 from console.tui.command import completions
 from console.tui.deck import deck_of
+from console.tui.live.board import View
 from console.tui.messages import LogRead
 from console.tui.notice import Notice
 from console.tui.order import Verb

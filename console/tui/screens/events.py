@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from textual.widget import Widget
 
-from console.tui.board import View
 from console.tui.deck import deck_of
+from console.tui.live.board import View
 from console.tui.route import Route
 from console.tui.screens.deck_screen import DeckScreen
 from console.tui.widgets.event_table import event_id, event_table

@@ -9,9 +9,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
-from console.tui.board import View
 from console.tui.command import COMMANDS
 from console.tui.deck import deck_of
+from console.tui.live.board import View
 from console.tui.render.look import Look
 from console.tui.render.spans import Spans
 from console.tui.screens.deck_modal import DeckModal

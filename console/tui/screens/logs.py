@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from textual.widget import Widget
 
-from console.tui.board import View
 from console.tui.deck import deck_of
+from console.tui.live.board import View
 from console.tui.messages import LogRead
 from console.tui.render.figures import count
 from console.tui.render.spans import Span

@@ -8,8 +8,8 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from console.tui.board import View
 from console.tui.deck import deck_of
+from console.tui.live.board import View
 from console.tui.order import Verb
 from console.tui.render.figures import count
 from console.tui.render.spans import Span

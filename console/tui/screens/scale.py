@@ -9,8 +9,8 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
-from console.tui.board import View
 from console.tui.deck import deck_of
+from console.tui.live.board import View
 from console.tui.order import Verb
 from console.tui.render.spans import Spans
 from console.tui.screens.deck_modal import DeckModal

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from textual.widget import Widget
 
-from console.tui.board import View
 from console.tui.deck import deck_of
+from console.tui.live.board import View
 from console.tui.order import Verb
 from console.tui.render.picture import HEIGHT as PICTURE
 from console.tui.render.picture import picture

@@ -8,8 +8,9 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from console.tui.board import View
 from console.tui.deck import deck_of
+from console.tui.live.board import View
+from console.tui.live.loads import kv_use, load_now
 from console.tui.messages import LogRead
 from console.tui.order import Verb
 from console.tui.render.bar import kv_bar
@@ -17,7 +18,7 @@ from console.tui.render.fields import Field, fields
 from console.tui.render.figures import UNKNOWN, age, count, duration, percent, rate, size
 from console.tui.render.look import Look
 from console.tui.render.spans import Span, Spans, greyed
-from console.tui.render.states import fresh, kv_use, worker_state
+from console.tui.render.states import worker_state
 from console.tui.route import Route
 from console.tui.screens.deck_screen import DeckScreen
 from console.tui.widgets.lines import Lines
@@ -29,7 +30,6 @@ from control_plane.contracts.fleet import WorkerView
 from control_plane.contracts.worker import Load
 
 SPANS_S = (60.0, 120.0, 300.0, 600.0)
-_INFO = 7
 _BOTH_FROM = 34
 
 
@@ -47,6 +47,7 @@ class WorkerScreen(DeckScreen):
         super().__init__(route)
         self._span = 1
         self._log_first = False
+        self._info = 1
         self._last: WorkerView | None = None
 
     def body(self) -> Iterator[Widget]:
@@ -77,7 +78,6 @@ class WorkerScreen(DeckScreen):
         self.focus_body()
 
     def show(self, view: View) -> None:
-        self._arrange()
         look = deck_of(self).look
         worker = view.worker(self.route.id)
         self._last = worker or self._last
@@ -91,6 +91,8 @@ class WorkerScreen(DeckScreen):
                 ]
             if worker is None or view.stale:
                 lines = [greyed(line, look.palette.faint) for line in lines]
+        self._info = len(lines)
+        self._arrange()
         self.query_one("#info", Lines).put(lines)
         self.query_one("#plot", WorkerPlot).show(self.route.id, view, SPANS_S[self._span], current=True)
         self.table.show(ordered(tuple(r for r in view.requests if r.worker_id == self.route.id)), view)
@@ -117,8 +119,8 @@ class WorkerScreen(DeckScreen):
         height = self.room.height
         both = height >= _BOTH_FROM
         heights = {
-            "#info": _INFO,
-            "#plot": max(6, min(14, (height - _INFO) // 3)) if height >= 20 else 0,
+            "#info": self._info,
+            "#plot": max(6, min(14, (height - self._info) // 3)) if height >= 20 else 0,
             "#requests": None if both or not self._log_first else 0,
             "#log-title": 1 if both or self._log_first else 0,
             "LogView": None if both or self._log_first else 0,
@@ -162,10 +164,10 @@ class WorkerScreen(DeckScreen):
 
 
 def describe(worker: WorkerView, view: View, width: int, look: Look) -> list[Spans]:
-    """``_INFO`` lines about one worker."""
+    """Everything about one worker, in a few lines."""
     palette = look.palette
     state = worker_state(worker, view.now_unix, look, wide=True)
-    load = worker.load if fresh(worker, view.now_unix) else None
+    load = load_now(worker, view.now_unix)
     info, model = worker.info, worker.info.model if worker.info else None
     head: list[Span] = [(f" {state.glyph} {state.word}", state.style), (f"  {worker.id}  ", palette.title)]
     head += kv_bar(kv_use(worker, view.now_unix), 27 if width >= 100 else 17, look)

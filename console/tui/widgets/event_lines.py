@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from console.tui.board import View
 from console.tui.deck import deck_of
+from console.tui.live.board import View
 from console.tui.render.spans import Spans, greyed
 from console.tui.widgets.event_table import event_spans
 from console.tui.widgets.lines import Lines

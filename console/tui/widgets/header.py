@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from console.tui.board import View
 from console.tui.deck import deck_of
+from console.tui.live.board import View
 from console.tui.render.figures import age, clock
 from console.tui.render.look import Look
 from console.tui.render.spans import Span, apart

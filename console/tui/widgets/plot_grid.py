@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Container
 
-from console.tui.board import View
+from console.tui.live.board import View
 from console.tui.widgets.worker_plot import WorkerPlot
 
 NARROWEST, LOWEST, HIGHEST = 32, 6, 14

@@ -18,8 +18,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from console.tui.board import View
 from console.tui.deck import deck_of
+from console.tui.live.board import View
 from console.tui.render.look import Look
 from console.tui.render.spans import Span, Spans, fit, greyed, strip
 

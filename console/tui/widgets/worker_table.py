@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from rich.style import Style
 
+from console.tui.live.loads import kv_use, load_now
 from console.tui.render.bar import kv_bar
 from console.tui.render.figures import UNKNOWN, age, count, duration, percent, rate, size
 from console.tui.render.spans import Spans
-from console.tui.render.states import fresh, kv_use, worker_state
+from console.tui.render.states import worker_state
 from console.tui.widgets.table import Column, Context, Table
 from control_plane.contracts.fleet import WorkerView
 from control_plane.contracts.worker import Load
@@ -23,7 +24,7 @@ def _haystack(worker: WorkerView) -> str:
 
 
 def _load(worker: WorkerView, at: Context) -> Load | None:
-    return worker.load if fresh(worker, at.view.now_unix) else None
+    return load_now(worker, at.view.now_unix)
 
 
 def _number(text: str, at: Context, style: Style | None = None) -> Spans:

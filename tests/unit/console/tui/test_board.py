@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from console.tui.board import MOST_EVENTS, Board
+from console.tui.live.board import MOST_EVENTS, Board
 from control_plane.contracts.fleet import Event
 from tests.snapshots.memory import NOW, snapshot
 

@@ -62,7 +62,7 @@ def test_completions() -> None:
     assert completions("logs ", now) == [
         "logs worker/smollm2-1",
         "logs worker/smollm2-2",
-        "logs gateway",
+        "logs gateway/g1",
         "logs control-plane",
     ]
     assert completions("cancel ", now) == ["cancel req-1388", "cancel req-1389"]

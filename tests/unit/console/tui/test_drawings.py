@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from console.tui.board import Board, View
-from console.tui.history import Sample
+from console.tui.live.board import Board, View
+from console.tui.live.history import Sample
 from console.tui.render.chart import SMALLEST_HEIGHT, SMALLEST_WIDTH, chart, dots
 from console.tui.render.look import PLAIN, RICH_LOOK, SIXTEEN_COLOURS, Look
 from console.tui.render.picture import HEIGHT, picture

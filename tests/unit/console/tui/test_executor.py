@@ -9,7 +9,7 @@ from console.tui import executor
 from console.tui.messages import DrainEnded, DrainMoved, Previewed, Told
 from console.tui.order import Order, Target, Verb
 from control_plane.contracts.errors import NotFound, Unavailable
-from control_plane.contracts.fleet import DrainProgress
+from control_plane.contracts.fleet import ActionResult, DrainProgress
 from tests.snapshots.memory import MemoryPlatform
 
 
@@ -87,11 +87,27 @@ async def test_a_drain_whose_stream_just_stops_is_told() -> None:
 
 async def test_a_preview_is_the_same_call_without_its_last_step() -> None:
     platform = MemoryPlatform()
-    assert (await previewed(platform, order(Verb.CORDON, "w1"))).text == "would do it"
-    assert (await previewed(platform, order(Verb.CANCEL, "a", "b"))).text == "would do it"
+    assert (await previewed(platform, order(Verb.CORDON, "w1"))).text == "would cordon w1"
+    assert (await previewed(platform, order(Verb.CANCEL, "a", "b"))).text == "would cancel a; would cancel b"
     shown = await previewed(platform, order(Verb.DRAIN, "w1", "w2"))
     assert shown.text == "would cordon w1 and wait for 3 requests; would cordon w2 and wait for 3 requests"
     assert platform.done == []
+
+
+async def test_the_preview_of_a_scale_names_who_comes_or_goes() -> None:
+    class Scaling(MemoryPlatform):
+        async def scale(self, pool: str, replicas: int, *, dry_run: bool = False) -> ActionResult:
+            return ActionResult(True, "would scale pool/p from 2 to 1", ("p-2",), 3)
+
+    shown = await previewed(Scaling(), order(Verb.SCALE, "p", replicas=1))
+    assert shown.text == "would scale pool/p from 2 to 1: p-2, 3 in flight there"
+
+
+async def test_a_way_out_is_told_with_an_error() -> None:
+    platform = MemoryPlatform(refuse=NotFound("no worker w1", hint="inferdeck get workers"))
+    (told,) = await done(platform, order(Verb.CORDON, "w1"))
+    assert isinstance(told, Told)
+    assert told.text == "cordon w1: no worker w1 (try: inferdeck get workers)"
 
 
 async def test_a_preview_that_fails_says_so() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from console.tui.history import History
+from console.tui.live.history import History
 from control_plane.contracts.fleet import Snapshot, WorkerPhase, WorkerView
 from tests.snapshots.memory import NOW, snapshot, worker
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from console.tui.rates import Rate, RateMeter
+from console.tui.live.rates import Rate, RateMeter
 from control_plane.contracts.fleet import GatewayView, Snapshot
 from tests.snapshots.memory import NOW, snapshot
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from console.tui.live.loads import kv_use, load_now
 from console.tui.render.look import PLAIN, RICH_COLOURS, RICH_LOOK, SIXTEEN_COLOURS, UNICODE, look_for
-from console.tui.render.states import fresh, kv_band, kv_use, request_state, worker_state
+from console.tui.render.states import kv_band, request_state, worker_state
 from control_plane.contracts.fleet import RequestPhase, WorkerPhase
 from tests.snapshots.memory import NOW, request, worker
 
@@ -72,10 +73,10 @@ def test_bands_of_kv_use(use: float | None, mark: str, style: str) -> None:
 
 
 def test_a_load_that_is_old_is_not_shown_as_the_load_now() -> None:
-    assert fresh(READY, NOW)
+    assert load_now(READY, NOW) is READY.load
     assert kv_use(READY, NOW) == 0.61
     silent = replace(READY, heartbeat_unix=NOW - 5.1)
-    assert not fresh(silent, NOW)
+    assert load_now(silent, NOW) is None
     assert kv_use(silent, NOW) is None
     assert kv_use(replace(READY, phase=WorkerPhase.LOST), NOW) is None
     assert kv_use(replace(READY, load=None), NOW) is None

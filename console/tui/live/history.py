@@ -8,8 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from console.tui.render.figures import finite
-from console.tui.render.states import fresh, kv_use
+from console.tui.live.loads import finite, kv_use, load_now
 from control_plane.contracts.fleet import Snapshot
 
 KEPT_S = 600.0
@@ -41,8 +40,8 @@ class History:
                 ring.clear()
             elif since < _CLOSEST_S:
                 continue
-            tokens = finite(worker.load.tokens_per_s) if worker.load is not None and fresh(worker, now) else None
-            ring.append(Sample(now, kv_use(worker, now), tokens))
+            load = load_now(worker, now)
+            ring.append(Sample(now, kv_use(worker, now), finite(load.tokens_per_s) if load is not None else None))
         for gone in [name for name, ring in self._rings.items() if now - ring[-1].at > KEPT_S]:
             del self._rings[gone]
 

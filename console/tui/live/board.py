@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from console.tui.history import History
-from console.tui.rates import RateMeter, Rates
+from console.tui.live.history import History
+from console.tui.live.rates import RateMeter, Rates
 from control_plane.contracts.fleet import Event, Pool, RequestView, Snapshot, WorkerView
 
 MOST_EVENTS = 2000

@@ -1,0 +1,1 @@
+"""What is known of the platform: collected from snapshots, without a thought of how it looks."""
