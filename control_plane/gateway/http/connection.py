@@ -110,10 +110,8 @@ class Connection(asyncio.Protocol):
             return
         was_in_head = self._in_head
         self._feed(data)
-        if self._in_head and was_in_head:
-            self._raw_head += len(data)
-            if self._raw_head > self._limits.head_bytes:
-                self._refusal = self._refusal or _head_too_large()
+        if self._in_head:
+            self._check_head(len(data) if was_in_head else 0)
         if self._refusal is not None:
             self._refuse()
         elif self._current is not None and self._current.fresh:
@@ -150,33 +148,33 @@ class Connection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         self._field_count += 1
         self._head_size += len(name) + len(value)
-        if self._field_count > self._limits.fields or self._head_size > self._limits.head_bytes:
-            self._refusal = self._refusal or _head_too_large()
-            return
         name = name.lower()
-        if name in _READ_FIELDS and self._in_head:
-            if name in self._fields:
+        if name in _READ_FIELDS:
+            fields = self._fields
+            if name in fields:
                 # No field that matters here may come twice, save the one that HTTP lets be a list.
                 if name != b"connection":
                     self._refusal = self._refusal or InvalidRequest(f"The {name.decode()} header is sent twice.")
-                value = self._fields[name] + b"," + value
-            self._fields[name] = value
+                value = fields[name] + b"," + value
+            fields[name] = value
 
     def on_headers_complete(self) -> None:
         self._in_head = False
+        fields = self._fields
+        # What comes after the body (trailers) is nobody's.
+        self._fields = {}
+        limits = self._limits
+        if self._field_count > limits.fields or self._head_size + len(self._target) > limits.head_bytes:
+            self._refusal = _head_too_large()
         if self._refusal is not None:
             return
-        if len(self._target) + self._head_size > self._limits.head_bytes:
-            self._refusal = _head_too_large()
-            return
         exchange = Exchange(
-            self, self._parser.get_method(), self._target, self._fields, self._arrival_unix, self._arrival_mono
+            self, self._parser.get_method(), self._target, fields, self._arrival_unix, self._arrival_mono
         )
         version = self._parser.get_http_version()
         exchange.chunked = version == "1.1"
         exchange.keep_alive = self._parser.should_keep_alive()
         exchange.paused = self.write_deadline != _NEVER
-        fields = self._fields
         if version == "1.1":
             if b"host" not in fields:
                 self._refusal = InvalidRequest("The Host header is missing.")
@@ -188,13 +186,13 @@ class Connection(asyncio.Protocol):
             self._refusal = InvalidRequest("The only Transfer-Encoding that is read is chunked, over HTTP/1.1.")
         if (length := fields.get(b"content-length")) is not None:
             exchange.content_length = int(length)
-            if exchange.content_length > self._limits.body_bytes:
+            if exchange.content_length > limits.body_bytes:
                 exchange.unread = self._too_large()
         self._incoming = self._latest = exchange
-        self.receive_deadline = self._arrival_mono + self._limits.receive_s
+        self.receive_deadline = self._arrival_mono + limits.receive_s
         if self._current is None:
             self._current = exchange
-        elif len(self._waiting) < self._limits.pipelined:
+        elif len(self._waiting) < limits.pipelined:
             self._waiting.append(exchange)
         else:
             self._refusal = InvalidRequest("Too many requests are pipelined.")
@@ -210,7 +208,7 @@ class Connection(asyncio.Protocol):
             exchange.unread = Unavailable("Too many requests are being received.", reason=DropReason.OVERLOADED)
         else:
             exchange.received += len(body)
-            exchange.parts.append(body)
+            exchange.add_body(body)
 
     def on_message_complete(self) -> None:
         exchange, self._incoming = self._incoming, None
@@ -354,6 +352,13 @@ class Connection(asyncio.Protocol):
         head = b"%b %b HTTP/1.1\r\n" % (exchange.method, exchange.target)
         head += b"".join(b"%b: %b\r\n" % field for field in fields.items())
         self._feed(head + b"\r\n" + rest)
+
+    def _check_head(self, received: int) -> None:
+        """Bound a head that is not whole yet: by what the parser has told of it, and by what it may still hold back."""
+        self._raw_head += received
+        limits = self._limits
+        if self._field_count > limits.fields or max(self._raw_head, self._head_size) > limits.head_bytes:
+            self._refusal = self._refusal or _head_too_large()
 
     def _too_large(self) -> TooLarge:
         return TooLarge(f"The request body is larger than {self._limits.body_bytes} bytes.")

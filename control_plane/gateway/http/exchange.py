@@ -33,6 +33,7 @@ class Exchange:
     """
 
     __slots__ = (
+        "_body",
         "_connection",
         "arrival_mono",
         "arrival_unix",
@@ -48,7 +49,6 @@ class Exchange:
         "method",
         "on_drained",
         "on_gone",
-        "parts",
         "paused",
         "received",
         "refused",
@@ -76,7 +76,7 @@ class Exchange:
         self.arrival_unix = arrival_unix
         self.arrival_mono = arrival_mono
         self.content_length: int | None = None
-        self.parts: list[bytes] = []
+        self._body: bytes | bytearray = b""
         self.received = 0
         self.complete = False
         self.unread: InferDeckError | None = None
@@ -97,9 +97,19 @@ class Exchange:
 
     def take_body(self) -> bytes:
         """The whole body; it is let go of here."""
-        parts, self.parts = self.parts, []
+        body, self._body = self._body, b""
         self._connection.release(self)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return bytes(body)
+
+    def add_body(self, data: bytes) -> None:
+        """The next piece of the body; called by the connection."""
+        if not self._body:
+            self._body = data
+        elif isinstance(self._body, bytearray):
+            self._body += data
+        else:
+            # A client may send it in single bytes: what is kept must cost no more for that.
+            self._body = bytearray(self._body) + data
 
     def welcome_body(self) -> None:
         """Tell a client that waits for it (``Expect: 100-continue``) to send the body."""
@@ -175,5 +185,5 @@ class Exchange:
 
     def _let_go(self) -> None:
         self._connection.release(self)
-        self.parts = []
+        self._body = b""
         self.on_gone = self.on_drained = None

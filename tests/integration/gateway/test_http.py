@@ -193,6 +193,15 @@ async def test_bodies_are_bounded_while_they_are_read(rig: Rig) -> None:
     assert rig.gateway.held == 0
 
 
+async def test_a_body_in_single_bytes_costs_what_the_body_does(rig: Rig) -> None:
+    client = await rig.connect()
+    body = json.dumps(chat_body("x" * 100)).encode()
+    client.send(request(length=False, transfer_encoding="chunked", content_type="application/json"))
+    client.send(b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\nTrailer: x\r\nHost: y\r\n\r\n")
+    assert (await client.answer()).status == 200
+    assert rig.gateway.held == 0
+
+
 async def test_a_refusal_reaches_a_client_that_is_still_sending(rig: Rig) -> None:
     client = await rig.connect()
     client.send(request(body=b"x" * 1_000_000, key="wrong", content_length="2000000"))
