@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncGenerator, Awaitable
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -19,7 +20,7 @@ import grpc
 
 from console.home import Home, Target, Unreachable, target_for
 from control_plane.contracts.errors import InferDeckError
-from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, ShutdownProgress, Snapshot
+from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, RequestView, ShutdownProgress, Snapshot
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.v1.operator_pb2_grpc import OperatorStub
 from control_plane.contracts.wire.channel import CLIENT_OPTIONS
@@ -77,10 +78,15 @@ class OperatorClient:
         request = pb.GetSnapshotRequest(finished_requests=finished_requests)
         return from_wire(await self._unary(self._stub.GetSnapshot, request), Snapshot)
 
-    def watch(self, interval_s: float = 0.0, *, finished_requests: bool = False) -> AsyncGenerator[Snapshot, None]:
+    async def watch(
+        self, interval_s: float = 0.0, *, finished_requests: bool = False
+    ) -> AsyncGenerator[Snapshot, None]:
         """A snapshot now and after every change, at most every ``interval_s`` seconds (0: the server's default)."""
         request = pb.WatchRequest(interval_s=interval_s, finished_requests=finished_requests)
-        return self._stream(self._stub.Watch, request, Snapshot)
+        ended: dict[tuple[object, ...], RequestView] = {}
+        async with contextlib.aclosing(self._messages(self._stub.Watch, request)) as messages:
+            async for message in messages:
+                yield _snapshot(message, ended)
 
     async def cordon(self, worker_id: str, *, dry_run: bool = False) -> ActionResult:
         request = pb.WorkerRef(worker_id=worker_id, dry_run=dry_run)
@@ -157,6 +163,17 @@ class OperatorClient:
 
     def _unreachable(self, cause: str) -> Unreachable:
         return Unreachable(f"cannot reach the control plane at {self.target.address}: {cause}", hint="inferdeck up")
+
+
+def _snapshot(message: pb.Snapshot, ended: dict[tuple[object, ...], RequestView]) -> Snapshot:
+    """Requests that have ended come again with every snapshot, by the hundred: ``ended`` keeps what was read."""
+    keys = [(request.id, request.phase, request.duration_s) for request in message.requests]
+    pairs = zip(keys, message.requests, strict=True)
+    requests = tuple(ended.get(key) or from_wire(request, RequestView) for key, request in pairs)
+    ended.clear()
+    ended.update((key, view) for key, view in zip(keys, requests, strict=True) if not view.phase.active)
+    del message.requests[:]
+    return replace(from_wire(message, Snapshot), requests=requests)
 
 
 def _cause(details: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from console.tui.render.figures import UNKNOWN, age, clock, count, duration, known
+from console.tui.render.figures import UNKNOWN, age, clock, count, duration, known, percent
 from console.tui.render.look import Look
 from console.tui.render.spans import Spans
 from console.tui.render.states import request_state
@@ -51,8 +51,11 @@ def _name(request: RequestView, at: Context) -> Spans:
 
 
 def _prompt(request: RequestView, at: Context) -> Spans:
-    cached = f" {count(request.cached_tokens)}c" if request.cached_tokens else ""
-    return [(count(request.prompt_tokens or None), at.look.palette.text), (cached, at.look.palette.dim)]
+    """How many tokens, and how much of them came out of the prefix cache."""
+    if not request.prompt_tokens:
+        return _text("", at.look)
+    hit = f" {percent(request.cached_tokens / request.prompt_tokens):>4}" if request.cached_tokens else "     "
+    return [(count(request.prompt_tokens), at.look.palette.text), (hit, at.look.palette.dim)]
 
 
 def _output(request: RequestView, at: Context) -> Spans:
@@ -68,10 +71,10 @@ def _lasted(request: RequestView, at: Context) -> Spans:
 
 
 COLUMNS: tuple[Column[RequestView], ...] = (
-    Column("state", 11, _state, grow=1),
+    Column("state", 10, _state, grow=1),
     Column("request", 13, _name, grow=2),
     Column("worker", 10, lambda request, at: _text(request.worker_id, at.look), grow=1),
-    Column("prompt", 9, _prompt, rank=2, right=True),
+    Column("prompt hit", 10, _prompt, rank=2, right=True),
     Column("output", 9, _output, right=True),
     Column("TTFT", 6, lambda request, at: _text(duration(known(request.ttft_s)), at.look), rank=1, right=True),
     Column("ITL", 6, lambda request, at: _text(duration(known(request.itl_p50_s)), at.look), rank=3, right=True),

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import socket
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from console.client import OperatorClient
 from console.home import Home, Target, Unreachable, read_key, target_for
 from control_plane.contracts.errors import InvalidRequest, NotFound, Unauthenticated
-from control_plane.contracts.fleet import WorkerPhase
+from control_plane.contracts.fleet import RequestPhase, WorkerPhase
 from tests.unit.console.conftest import write_state
 from tests.unit.console.fake_operator import KEY, FakeOperator
 
@@ -142,3 +143,17 @@ def test_a_missing_key_file_says_so(tmp_path: Path) -> None:
 
 def test_a_target_never_shows_its_key() -> None:
     assert KEY not in repr(Target("127.0.0.1:1", KEY, "here"))
+
+
+async def test_what_has_ended_is_read_once_and_what_runs_every_time(operator: FakeOperator, home: Path) -> None:
+    async with OperatorClient.open(home) as client, contextlib.aclosing(client.watch(finished_requests=True)) as stream:
+        first = await anext(stream)
+        assert first == operator.state
+        longer = replace(operator.state.requests[0], output_tokens=200)
+        over = replace(operator.state.requests[1], phase=RequestPhase.FAILED, reason="worker_lost", duration_s=4.0)
+        operator.update(requests=(longer, over, operator.state.requests[2]))
+        async with asyncio.timeout(10):
+            while (second := await anext(stream)).revision == first.revision:
+                pass
+        assert second == operator.state
+        assert second.requests[2] is first.requests[2]
