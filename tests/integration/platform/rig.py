@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -18,6 +19,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from console.client import OperatorClient
+from control_plane.contracts.fleet import RequestView, Snapshot
 from control_plane.contracts.worker_spec import start_ticks
 
 PATIENCE_S = 90.0
@@ -94,19 +97,42 @@ class Platform:
     def read(self, *words: str) -> Any:
         return json.loads(self.run(*words, "-o", "json").stdout)
 
+    def snapshot(self) -> Snapshot:
+        """What the control plane knows now; for polling, where a command would cost a second each time."""
+
+        async def ask() -> Snapshot:
+            async with OperatorClient.open(self.home) as client:
+                return await client.get_snapshot(finished_requests=True)
+
+        return asyncio.run(ask())
+
     def note(self) -> None:
         """Remember every process and port that must be gone in the end."""
-        state = json.loads((self.home / "state.json").read_text())
+        state, snapshot = self.state, self.snapshot()
         self._note(state["pid"])
         self.ports |= {int(state["api_address"].rpartition(":")[2])}
         self.ports |= {urlsplit(url).port or 0 for url in state["gateway_urls"]}
-        for worker in self.read("get", "workers"):
-            self._note(worker["pid"])
-            self._note(worker["engine_pid"])
-            if worker["address"]:
-                self.ports.add(int(worker["address"].rpartition(":")[2]))
-        for gateway in self.read("get", "gateways"):
-            self._note(gateway["pid"])
+        for worker in snapshot.workers:
+            self._note(worker.pid)
+            self._note(worker.engine_pid)
+            if worker.address:
+                self.ports.add(int(worker.address.rpartition(":")[2]))
+        for gateway in snapshot.gateways:
+            self._note(gateway.pid)
+
+    def active(self) -> list[RequestView]:
+        return [request for request in self.snapshot().requests if request.phase.active]
+
+    def idle(self) -> bool:
+        """Whether every counter is at zero."""
+        snapshot = self.snapshot()
+        loads = [worker.load for worker in snapshot.workers]
+        return (
+            not any(request.phase.active for request in snapshot.requests)
+            and not any(gateway.in_flight or gateway.queued for gateway in snapshot.gateways)
+            and not any(worker.in_flight for worker in snapshot.workers)
+            and all(load is not None and not (load.running or load.waiting or load.used_blocks) for load in loads)
+        )
 
     def _note(self, pid: int) -> None:
         if pid:
@@ -122,7 +148,7 @@ class Platform:
         return str(self.state["gateway_urls"][0])
 
     def worker_pids(self) -> dict[str, int]:
-        return {worker["id"]: worker["pid"] for worker in self.read("get", "workers")}
+        return {worker.id: worker.pid for worker in self.snapshot().workers}
 
     def kill(self, pid: int) -> None:
         ticks = start_ticks(pid)
@@ -158,9 +184,10 @@ class Platform:
 
     def _running(self) -> list[int]:
         noted = [pid for pid, ticks in self.pids.items() if ticks and start_ticks(pid) == ticks]
-        return noted + self._named()
+        return noted + self.processes()
 
-    def _named(self) -> list[int]:
+    def processes(self) -> list[int]:
+        """Those whose command line names the folder of this platform."""
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdecimal():

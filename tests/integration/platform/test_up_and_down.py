@@ -247,16 +247,16 @@ def test_a_killed_worker_comes_back_and_no_client_hangs(make_platform: MakePlatf
     platform.up()
     streams = [platform.stream('{"script": {"tokens": 200, "delay_s": 0.05}}') for _ in range(4)]
     assert all(stream.first.wait(60) for stream in streams)
-    victim = next(worker for worker in platform.read("get", "workers") if worker["in_flight"])
-    platform.kill(victim["pid"])
+    victim = next(worker for worker in platform.snapshot().workers if worker.in_flight)
+    platform.kill(victim.pid)
     ended = [stream.wait() for stream in streams]
     assert all(stream.complete or stream.error_code == "worker_lost" for stream in ended), [s.lines[-1:] for s in ended]
     assert any(stream.error_code == "worker_lost" for stream in ended)
-    until(lambda: platform.worker_pids()[victim["id"]] not in (0, victim["pid"]), "a new process")
-    platform.run("wait", f"worker/{victim['id']}", "--timeout", "60s")
+    until(lambda: platform.worker_pids()[victim.id] not in (0, victim.pid), "a new process")
+    platform.run("wait", f"worker/{victim.id}", "--timeout", "60s")
     assert platform.ask().status_code == 200
     platform.note()
-    kinds = [event["kind"] for event in platform.read("events") if event["subject"] == f"worker/{victim['id']}"]
+    kinds = [event["kind"] for event in platform.read("events") if event["subject"] == f"worker/{victim.id}"]
     assert kinds.count("worker_ready") == 2
     platform.run("down")
     platform.nothing_left()
@@ -265,9 +265,9 @@ def test_a_killed_worker_comes_back_and_no_client_hangs(make_platform: MakePlatf
 def test_a_killed_gateway_comes_back(make_platform: MakePlatform) -> None:
     platform = make_platform(scripted(1))
     platform.up()
-    [gateway] = platform.read("get", "gateways")
-    platform.kill(gateway["pid"])
-    until(lambda: platform.read("get", "gateways")[0]["pid"] not in (0, gateway["pid"]), "a new process")
+    [gateway] = platform.snapshot().gateways
+    platform.kill(gateway.pid)
+    until(lambda: platform.snapshot().gateways[0].pid not in (0, gateway.pid), "a new process")
     platform.run("wait", "gateway/g1", "--timeout", "60s")
     assert platform.ask().status_code == 200
     platform.note()
@@ -280,7 +280,7 @@ def test_now_needs_yes_when_it_cuts_something_off(make_platform: MakePlatform) -
     platform.up()
     stream = platform.stream('{"script": {"tokens": 900, "delay_s": 0.1}}')
     assert stream.first.wait(60)
-    until(lambda: platform.read("get", "requests"), "the request is listed")
+    until(platform.active, "the request is listed")
     refused = platform.run("down", "--now", code=2)
     assert "in flight: 1" in refused.stderr
     assert refused.stderr.rstrip().endswith("inferdeck down --now --yes")
