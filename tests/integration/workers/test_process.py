@@ -77,22 +77,22 @@ async def test_a_new_start_is_a_new_instance(tmp_path: Path) -> None:
 
 async def test_sigterm_lets_what_runs_end(tmp_path: Path) -> None:
     async with scripted_worker(tmp_path) as worker, worker_client(worker.address) as client, client.link() as link:
-        reply = await begun(link, script(tokens=60, delay_s=0.02))
+        reply = await begun(link, script(tokens=30, delay_s=0.02))
         worker.signal(signal.SIGTERM)
         await client.until(lambda load: load.state == pb.WORKER_STATE_STOPPING)
         assert (await (await link.generate()).end()).error_code == DropReason.DRAINING
-        assert len((await reply.end()).token_ids()) == 60
+        assert len((await reply.end()).token_ids()) == 30
         assert await lost(link) is grpc.StatusCode.OK
         assert await worker.wait() == 0
 
 
-async def test_a_second_sigterm_does_not_wait(tmp_path: Path) -> None:
+async def test_a_sigterm_to_one_that_is_stopping_does_not_wait(tmp_path: Path) -> None:
     async with scripted_worker(tmp_path) as worker, worker_client(worker.address) as client, client.link() as link:
-        reply = await begun(link)
-        worker.signal(signal.SIGTERM)
+        reply = await begun(link, script(tokens=4000, delay_s=1))
+        await client.stub.Stop(pb.StopRequest(grace_s=3600))
         await client.until(lambda load: load.state == pb.WORKER_STATE_STOPPING)
         worker.signal(signal.SIGTERM)
-        assert (await reply.end(4.0)).error_code == DropReason.WORKER_LOST
+        assert (await reply.end()).error_code == DropReason.WORKER_LOST
         assert await worker.wait() == 0
 
 
