@@ -112,16 +112,17 @@ class GatewayApp:
         self._figures.responses[route, exchange.status] += 1
         if exchange.refused is not None:
             self._figures.rejections[exchange.refused.reason] += 1
-        if exchange.status >= 400 or log.isEnabledFor(logging.DEBUG):
+        level = _level(exchange)
+        if log.isEnabledFor(level):
             log.log(
-                logging.ERROR if exchange.status >= 500 and exchange.status != 503 else logging.INFO,
+                level,
                 "client left" if exchange.status == CLIENT_GONE else "answered",
                 extra={
                     "request_id": exchange.request_id,
                     "route": route,
                     "status": exchange.status,
                     "reason": str(exchange.refused.reason) if exchange.refused is not None else "",
-                    "key_id": exchange.key.id if exchange.key not in (None, _NO_KEY) else "",
+                    "key_id": exchange.key.id if exchange.key is not None else "",
                     "seconds": round(time.monotonic() - exchange.arrival_mono, 4),
                 },
             )
@@ -198,6 +199,13 @@ class _NoKey:
 
 
 _NO_KEY = _NoKey()
+
+
+def _level(exchange: Exchange) -> int:
+    """What went well is told to those who debug, and so are probes; what failed for a caller's sake to everyone."""
+    if exchange.status < 400 or (exchange.route is not None and exchange.route.public):
+        return logging.DEBUG
+    return logging.ERROR if exchange.status >= 500 and exchange.status != 503 else logging.INFO
 
 
 def _identify(exchange: Exchange) -> str:
