@@ -1,8 +1,8 @@
 """One HTTP/1.1 connection that says when each piece of an answer came.
 
 Raw asyncio and httptools, because a traffic generator must cost less than what it measures: a streamed chunk costs
-about a tenth of what a general client library spends on it, and its time is taken at the socket's read, before any
-parsing.
+about a fifth of what httpx spends on it (measured with 32 streams), and its time is taken when the socket is read,
+before any parsing.
 """
 
 from __future__ import annotations

@@ -155,14 +155,15 @@ def test_gpus_are_asked_of_nvidia_smi(
 @pytest.mark.parametrize(
     ("code", "verdict", "words"),
     [
-        ("print('noise'); print('{\"vllm\": \"0.32.0\", \"torch\": \"2.13.0\", \"cuda\": null}')", "ok", "0.32.0 (CPU), torch 2.13.0"),
-        ("print('{\"vllm\": \"0.32.0\", \"torch\": \"2.13.0\", \"cuda\": \"12.9\"}')", "ok", "0.32.0 (CUDA 12.9)"),
-        ("print('{\"error\": \"ImportError: libfoo\"}')", "fail", "cannot be imported: ImportError: libfoo"),
+        ("print('noise'); tell(vllm='0.32.0', torch='2.13.0', cuda=None)", "ok", "0.32.0 (CPU), torch 2.13.0"),
+        ("tell(vllm='0.32.0', torch='2.13.0', cuda='12.9')", "ok", "0.32.0 (CUDA 12.9)"),
+        ("tell(error='ImportError: libfoo')", "fail", "cannot be imported: ImportError: libfoo"),
         ("import os; os._exit(3)", "fail", "its import ends the process (exit 3)"),
     ],
-)  # fmt: skip
+)
 def test_vllm_is_really_imported(monkeypatch: pytest.MonkeyPatch, code: str, verdict: str, words: str) -> None:
-    monkeypatch.setattr(software, "_PROBE", code)
+    tell = "import json\ntell = lambda **found: print(json.dumps(found))\n"
+    monkeypatch.setattr(software, "_PROBE", tell + code)
     finding = software.VllmProbe().finding(needed=True)
     assert finding.verdict == verdict
     assert words in finding.detail
