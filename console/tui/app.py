@@ -14,8 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.widgets import Input
 from textual.worker import Worker
 
 from console.tui import executor
@@ -99,6 +101,12 @@ class ConsoleApp(App[int]):
 
     def action_leave(self) -> None:
         self.exit(0)
+
+    def on_key(self, event: events.Key) -> None:
+        """Keys that were typed faster than the prompt could open were meant for it: none of them is an order."""
+        if isinstance(self.focused, Input) and event.is_printable and event.character:
+            event.prevent_default()
+            self.focused.insert_text_at_cursor(event.character)
 
     def view(self) -> View:
         live = self.live()

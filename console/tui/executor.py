@@ -51,7 +51,8 @@ async def _plan(order: Order, target: str, operator: Operator) -> list[str]:
             return [progress.message async for progress in stream]
     result = await _act(order, target, operator, dry_run=True)
     if order.verb is Verb.SCALE and result.affected:
-        return [f"{result.message}: {', '.join(result.affected)}, {result.in_flight} in flight there"]
+        held = f", {result.in_flight} in flight there" if result.in_flight else ""
+        return [f"{result.message}: {', '.join(result.affected)}{held}"]
     return [result.message]
 
 

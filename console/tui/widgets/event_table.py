@@ -34,8 +34,13 @@ def event_spans(event: Event, look: Look) -> list[Span]:
         (f" {clock(event.at_unix)} ", look.palette.faint),
         (f"{glyph} ", style),
         (f"{event.subject} ", look.palette.accent),
-        (event.message, style if event.severity != "info" else look.palette.text),
+        (_message(event), style if event.severity != "info" else look.palette.text),
     ]
+
+
+def _message(event: Event) -> str:
+    """Without the subject, which stands before it."""
+    return event.message.removeprefix(event.subject).lstrip()
 
 
 def _haystack(event: Event) -> str:
@@ -51,5 +56,5 @@ COLUMNS: tuple[Column[Event], ...] = (
     Column("time", 8, lambda event, at: [(clock(event.at_unix), at.look.palette.dim)]),
     Column("kind", 18, _kind, rank=1),
     Column("about", 20, lambda event, at: [(event.subject, at.look.palette.accent)], rank=2),
-    Column("what happened", 20, lambda event, at: [(event.message, severity(event, at.look)[1])], grow=1),
+    Column("what happened", 20, lambda event, at: [(_message(event), severity(event, at.look)[1])], grow=1),
 )

@@ -96,7 +96,7 @@ class Prompt(Vertical):
         self.query_one(".sigil", Lines).put([[(sigil, deck_of(self).look.palette.key)]])
         self.line.value = text
         self.line.cursor_position = len(text)
-        self.line.focus()
+        self.screen.set_focus(self.line)
         self._offer()
 
     def leave(self) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from console.tui.deck import deck_of
 from console.tui.live.board import View
 from console.tui.live.loads import kv_use, load_now
-from console.tui.render.bar import kv_bar
 from console.tui.render.chart import SMALLEST_HEIGHT, SMALLEST_WIDTH, chart, dots
-from console.tui.render.figures import rate
+from console.tui.render.figures import percent, rate
 from console.tui.render.spans import Span, Spans, greyed
-from console.tui.render.states import worker_state
+from console.tui.render.states import kv_band, worker_state
 from console.tui.widgets.lines import Lines
 
 SPAN_S = 120.0
@@ -36,9 +35,10 @@ class WorkerPlot(Lines):
         if worker is not None:
             state = worker_state(worker, view.now_unix, look)
             load = load_now(worker, view.now_unix)
-            title = [(f" {state.glyph} ", state.style), *title, ("  KV", palette.good)]
-            title += kv_bar(kv_use(worker, view.now_unix), 7, look)
-            title += [("  tok/s ", palette.series), (rate(load.tokens_per_s if load else None), palette.series)]
+            use = kv_use(worker, view.now_unix)
+            mark, style = kv_band(use, look)
+            title = [(f" {state.glyph} ", state.style), *title, (f" KV{percent(use):>5}{mark}", style)]
+            title.append((f" tok/s {rate(load.tokens_per_s if load else None)}", palette.series))
         lines: list[Spans] = [title]
         width, height = self.size.width - 1, self.size.height - 1
         if width >= SMALLEST_WIDTH and height >= SMALLEST_HEIGHT:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from textual import events
 from textual.pilot import Pilot
 
 from console.tui.app import ConsoleApp
@@ -42,6 +43,13 @@ class Console:
     async def type(self, text: str) -> None:
         names = {":": "colon", "/": "slash", " ": "space", "[": "left_square_bracket", "=": "equals_sign", "-": "minus"}
         await self.press(*(names.get(char, char) for char in text))
+
+    async def burst(self, text: str) -> None:
+        """All at once, as a fast typist or a paste does it."""
+        for char in text:
+            key = {":": "colon", "/": "slash", "\r": "enter"}.get(char, char)
+            self.app.post_message(events.Key(key, char))
+        await self.settle()
 
     async def command(self, line: str) -> None:
         """As if it had been typed, which takes a test much longer."""

@@ -272,6 +272,16 @@ async def test_leaving_by_command() -> None:
         assert seen.app.return_value == 0
 
 
+async def test_what_is_typed_faster_than_the_prompt_opens_goes_to_the_prompt() -> None:
+    async with console() as seen:
+        await seen.burst(":requests\r")
+        await seen.until(lambda: route(seen) == "requests")
+        assert seen.app.return_value is None
+        await seen.burst("/qpj")
+        assert "no row contains 'qpj'" in seen.text
+        assert "paused" not in seen.lines[0]
+
+
 async def test_q_is_a_letter_while_one_types() -> None:
     async with console() as seen:
         await seen.type("/q")
