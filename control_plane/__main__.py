@@ -146,7 +146,7 @@ async def _control_plane(home: Home, settings: Settings, parent_fd: int | None) 
         state.platform = platform
         api = ApiServer(platform, operator_key, keys)
         _check_port("api.port", settings.api.host, settings.api.port, settings)
-        platform.gateways.find()
+        await platform.gateways.find()
         for gateway in platform.gateways.all():
             if not gateway.pid:
                 _check_port("gateway.port", settings.gateway.host, platform.gateways.port(gateway.id), settings)

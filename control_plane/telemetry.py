@@ -81,11 +81,7 @@ def setup_logging(component: str, *, path: Path | None = None, level: int | str 
     ``component`` says what the process is ("gateway", "worker", …), ``fields`` go into every line. Calling it again
     replaces what an earlier call set up. Uncaught exceptions and warnings become log lines too.
     """
-    handler: logging.Handler
-    if path is None:
-        handler = logging.StreamHandler(sys.stderr)
-    else:
-        handler = logging.FileHandler(path, encoding="utf-8")
+    handler = logging.StreamHandler(sys.stderr) if path is None else logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(JsonFormatter(component, fields))
     root = logging.getLogger()
     for old in root.handlers[:]:

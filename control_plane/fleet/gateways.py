@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -31,6 +31,9 @@ from control_plane.settings import GatewaySettings, Home
 
 POLL_S: Final = 0.05
 LAST_WORDS_S: Final = 5.0
+
+TERM_S: Final = 8.0
+"""After SIGTERM a gateway lets its calls go on for five seconds."""
 
 FINISH: Final = signal.SIGUSR1
 """Tells a gateway to take no new connections and to end when its calls have."""
@@ -49,7 +52,7 @@ class GatewayProcess:
     process: Process | None = None
     failures: int = 0
     reason: str = ""
-    adopted: bool = field(default=False)
+    adopted: bool = False
 
     @property
     def pid(self) -> int:
@@ -86,25 +89,26 @@ class Gateways:
     def urls(self) -> list[str]:
         return [gateway.url for gateway in self._gateways.values() if gateway.url]
 
-    def find(self) -> None:
-        """Look for gateways of an earlier control plane: take over the wanted ones, end the others."""
+    async def find(self) -> None:
+        """Look for gateways of an earlier control plane: take over the wanted ones, end the others. Once, first."""
+        unwanted: list[Process] = []
         for path in sorted(self._home.gateways.glob("*.json")):
             record = read_record(path)
             process = self._attach(path, record)
             gateway = self._gateways.get(path.stem)
             if gateway is not None:
                 gateway.url = str(record.get("url", ""))
-            if process is None:
-                continue
-            if gateway is not None and self._listens_right(gateway):
-                gateway.process, gateway.adopted = process, True
-                self._events.record("gateway_adopted", f"gateway/{gateway.id}", f"pid {process.pid} runs on")
-            else:
-                process.send(signal.SIGTERM)
-                process.close()
-                self._events.record("gateway_stopped", f"gateway/{path.stem}", "not wanted any more")
+                if process is not None and self._listens_right(gateway):
+                    gateway.process, gateway.adopted = process, True
+                    self._events.record("gateway_adopted", f"gateway/{gateway.id}", f"pid {process.pid} runs on")
+                    continue
+            if process is not None:
+                unwanted.append(process)
+                self._events.record("gateway_stopped", f"gateway/{path.stem}", "it is not what the settings say now")
             if gateway is None:
                 path.unlink(missing_ok=True)
+        await _end(unwanted, signal.SIGTERM, TERM_S)
+        await _end(unwanted, signal.SIGKILL, LAST_WORDS_S)
 
     def start(self) -> None:
         self._tasks = [

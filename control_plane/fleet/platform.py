@@ -71,12 +71,11 @@ class Platform:
         self._hurry = asyncio.Event()
 
     def adopt(self) -> None:
-        """Take over what an earlier control plane left, before anybody asks or anything is started."""
-        self.gateways.find()
+        """Take over the workers that an earlier control plane left, before anybody asks about them."""
         self.controller.step()
 
     def start(self) -> None:
-        """Make what is there what is wanted, from now on."""
+        """Make what is there what is wanted, from now on. ``gateways.find`` comes before."""
         self.gateways.start()
         self._tasks = [
             asyncio.create_task(self.controller.run(), name="controller"),

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
@@ -64,9 +65,7 @@ async def test_a_worker_that_cannot_start_is_tried_less_and_less_often_and_tells
     await deck.start(ready=False)
     seen = await deck.until(
         lambda snapshot: (
-            bool(snapshot.workers)
-            and snapshot.workers[0].restarts >= 2
-            and snapshot.workers[0].restart_unix > 0
+            bool(snapshot.workers) and snapshot.workers[0].restarts >= 2 and snapshot.workers[0].restart_unix > 0
         )
     )
     view = seen.workers[0]
@@ -106,6 +105,7 @@ async def test_the_platform_serves_on_without_its_control_plane_and_the_next_one
     assert [(view.id, view.pid, view.url) for view in after.gateways] == [
         (view.id, view.pid, view.url) for view in before.gateways
     ]
+    assert kinds(after, "gateway/g1").count("gateway_adopted") == 1
     assert [view.cordoned for view in after.workers] == [False, True]
     assert [pool.desired for pool in after.pools] == [2]
     for events in await asyncio.gather(*streams):
@@ -153,6 +153,22 @@ async def test_workers_of_other_settings_finish_their_work_and_are_replaced(make
     assert contents(await stream) == 60
     assert "worker_adopted" in kinds(after, "worker/tiny-1")
     assert not alive(before.workers[0].pid)
+    assert await deck.stop() == 0
+
+
+async def test_a_gateway_that_the_settings_put_elsewhere_is_replaced(make_deck: MakeDeck) -> None:
+    deck = make_deck()
+    before = await deck.start()
+    await deck.kill()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    deck.config.write_text(deck.config.read_text().replace("[gateway]\nport = 0", f"[gateway]\nport = {port}"))
+    await deck.start(ready=False)
+    after = await deck.until(lambda snapshot: everything_ready(snapshot) and snapshot.gateways[0].url != "")
+    assert after.gateways[0].url == f"http://127.0.0.1:{port}"
+    assert not alive(before.gateways[0].pid)
+    assert [view.pid for view in after.workers] == [view.pid for view in before.workers]
     assert await deck.stop() == 0
 
 
