@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from console.cli.commands.events import event_line
 from console.cli.exits import INTERRUPTED, OK, TIMED_OUT, code_of, tell
 from console.client import OperatorClient
 from console.home import Home, State
 from console.launch import ControlPlane, StartFailed, wait_until_ready
+from console.plain.event_line import event_line
 from console.plain.progress import StartProgress
 from console.plain.terminal import say, width
 from console.stopping import stop

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,11 +11,8 @@ from console.cli.command import LOOK, Place, command
 from console.cli.options import OutputOption
 from console.cli.output import Format, write_data
 from console.plain.data import to_json, to_yaml
-from console.plain.terminal import out, paint, width
-from console.text import fit, literal, pad
-
-if TYPE_CHECKING:
-    from control_plane.contracts.fleet import Event
+from console.plain.event_line import event_line
+from console.plain.terminal import out, width
 
 
 @command("events", LOOK)
@@ -46,11 +43,3 @@ async def events(
                 sys.stdout.flush()
     if not follow and output in (Format.JSON, Format.YAML):
         write_data(listed, output)
-
-
-def event_line(event: Event, room: int | None) -> str:
-    from console.plain.resources import clock, event_style
-
-    subject, message = literal(event.subject), literal(event.message)
-    line = f"{clock(event.at_unix)}  {pad(event.severity, 7)}  {pad(subject, 18)}  {message}"
-    return paint(line if room is None else fit(line, room), event_style(event))
