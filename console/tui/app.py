@@ -34,6 +34,7 @@ from console.tui.render.look import Look, look_for
 from console.tui.route import BASES, Route
 from console.tui.screens.confirm import ConfirmScreen
 from console.tui.screens.deck_modal import DeckModal
+from console.tui.screens.deck_screen import DeckScreen
 from console.tui.screens.help import HelpScreen
 from console.tui.screens.scale import ScaleScreen
 from console.tui.theme import THEME
@@ -130,13 +131,13 @@ class ConsoleApp(App[int]):
         self.paint()
 
     def paint(self) -> None:
-        """What is seen: the screen on top, or a dialog and the screen behind it."""
+        """The screen on top. What lies behind a dialog stands still until the dialog is closed."""
         self._painted = self._clock()
-        for screen in self.screen_stack:
-            if isinstance(screen, DeckModal):
-                screen.repaint()
-        if (current := self._navigator.current) is not None:
-            current.paint(self.view(), self.notices())
+        top = self.screen_stack[-1] if self.screen_stack else None
+        if isinstance(top, DeckModal):
+            top.repaint()
+        elif isinstance(top, DeckScreen):
+            top.paint(self.view(), self.notices())
 
     def on_heard(self, message: Heard) -> None:
         was_lost = not self._board.view(0.0).link.connected

@@ -69,6 +69,16 @@ def wrapped(text: str, width: int) -> list[str]:
     return lines[1:] if len(lines) > 1 and not lines[0] else lines
 
 
+def middle(text: str, width: int, ellipsis: str = "…") -> str:
+    """The text in at most ``width`` cells, cut in its middle: numbered names differ at their end."""
+    text = literal(text)
+    if cell_len(text) <= width or width < 3:
+        return text
+    tail = (width - 1) // 2
+    end = next(text[start:] for start in range(len(text)) if cell_len(text[start:]) <= tail)
+    return set_cell_size(text, width - 1 - cell_len(end)) + ellipsis + end
+
+
 def greyed(spans: Spans, grey: Style) -> list[Span]:
     """The same text without its colours: what is old must not look alive."""
     return [(text, grey) for text, _ in spans]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from console.tui.render.figures import UNKNOWN, age, clock, count, duration, known, percent
 from console.tui.render.look import Look
-from console.tui.render.spans import Spans
+from console.tui.render.spans import Spans, middle
 from console.tui.render.states import request_state
 from console.tui.widgets.table import Column, Context, Table
 from control_plane.contracts.fleet import RequestView
@@ -50,6 +50,10 @@ def _name(request: RequestView, at: Context) -> Spans:
     return [(request.id, at.look.palette.title if request.phase.active else at.look.palette.dim)]
 
 
+def _worker(request: RequestView, at: Context) -> Spans:
+    return _text(middle(request.worker_id, at.width, at.look.glyphs.ellipsis), at.look)
+
+
 def _prompt(request: RequestView, at: Context) -> Spans:
     """How many tokens, and how much of them came out of the prefix cache."""
     if not request.prompt_tokens:
@@ -73,7 +77,7 @@ def _lasted(request: RequestView, at: Context) -> Spans:
 COLUMNS: tuple[Column[RequestView], ...] = (
     Column("state", 10, _state, grow=1),
     Column("request", 13, _name, grow=2),
-    Column("worker", 10, lambda request, at: _text(request.worker_id, at.look), grow=1),
+    Column("worker", 10, _worker, grow=1, whole=lambda request: request.worker_id),
     Column("prompt hit", 10, _prompt, rank=2, right=True),
     Column("output", 9, _output, right=True),
     Column("TTFT", 6, lambda request, at: _text(duration(known(request.ttft_s)), at.look), rank=1, right=True),

@@ -7,9 +7,10 @@ only the rows that changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, TypeVar
 
+from rich.cells import cell_len
 from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
@@ -20,11 +21,13 @@ from textual.strip import Strip
 
 from console.tui.deck import deck_of
 from console.tui.live.board import View
+from console.tui.render.literal import literal
 from console.tui.render.look import Look
 from console.tui.render.spans import Span, Spans, fit, greyed, strip
 
 T = TypeVar("T")
 _GUTTER = 2  # the mark, and a space
+_WIDEST = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,10 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[T]):
-    """``rank`` 0 is always shown, the highest goes first when there is no room; ``grow`` shares what is left."""
+    """``rank`` 0 is always shown, the highest goes first when there is no room; ``grow`` shares what is left.
+
+    A column with ``whole`` is as wide as the longest of these texts, up to a limit: what tells rows apart is not cut.
+    """
 
     title: str
     width: int
@@ -46,6 +52,7 @@ class Column(Generic[T]):
     rank: int = 0
     right: bool = False
     grow: int = 0
+    whole: Callable[[T], str] | None = None
 
 
 def fitted(columns: Sequence[Column[T]], width: int) -> list[tuple[Column[T], int]]:
@@ -112,6 +119,7 @@ class Table(ScrollView, Generic[T], can_focus=True):
         self._cursor = 0
         self._marked: set[str] = set()
         self._fitted: list[tuple[Column[T], int]] = []
+        self._fitted_for: tuple[int, tuple[int, ...]] = (0, ())
         self._drawn: dict[int, list[Span]] = {}
 
     @property
@@ -141,7 +149,23 @@ class Table(ScrollView, Generic[T], can_focus=True):
 
     def show(self, items: Sequence[T], view: View) -> None:
         self._all, self._view = items, view
+        self._fit()
         self._arrange(self.current)
+
+    def _fit(self) -> None:
+        """Share the width out again, if it or the longest texts have changed."""
+        longest = tuple(self._longest(column) for column in self._columns)
+        if (self.columns, longest) != self._fitted_for:
+            self._fitted_for = (self.columns, longest)
+            widened = [replace(c, width=max(c.width, most)) for c, most in zip(self._columns, longest, strict=True)]
+            self._fitted = fitted(widened, self.columns - _GUTTER)
+            self._drawn.clear()
+            self.refresh()
+
+    def _longest(self, column: Column[T]) -> int:
+        if column.whole is None:
+            return 0
+        return min(_WIDEST, max((cell_len(literal(column.whole(item))) for item in self._all), default=0))
 
     def filter(self, needle: str) -> None:
         """Show the rows that contain this text, in whatever case; it is text, not a pattern."""
@@ -222,7 +246,7 @@ class Table(ScrollView, Generic[T], can_focus=True):
         return spans
 
     def on_resize(self, event: events.Resize) -> None:
-        self._fitted = fitted(self._columns, self.columns - _GUTTER)
+        self._fit()
         self._drawn.clear()
         self.virtual_size = Size(self.columns, len(self._rows) + 1)
         self._keep_in_sight()

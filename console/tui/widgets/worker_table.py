@@ -7,7 +7,7 @@ from rich.style import Style
 from console.tui.live.loads import kv_use, load_now
 from console.tui.render.bar import kv_bar
 from console.tui.render.figures import UNKNOWN, age, count, duration, percent, rate, size
-from console.tui.render.spans import Spans
+from console.tui.render.spans import Spans, middle
 from console.tui.render.states import worker_state
 from console.tui.widgets.table import Column, Context, Table
 from control_plane.contracts.fleet import WorkerView
@@ -40,6 +40,10 @@ def _state(worker: WorkerView, at: Context) -> Spans:
     state = worker_state(worker, at.view.now_unix, at.look, wide=at.width >= 16)
     spans = [(f"{state.glyph} {state.word}", state.style)]
     return [*spans, (f"  {worker.reason}", at.look.palette.dim)] if worker.reason and at.width >= 24 else spans
+
+
+def _name(worker: WorkerView, at: Context) -> Spans:
+    return [(middle(worker.id, at.width, at.look.glyphs.ellipsis), at.look.palette.title)]
 
 
 def _running(worker: WorkerView, at: Context) -> Spans:
@@ -98,15 +102,15 @@ def _heard(worker: WorkerView, at: Context) -> Spans:
 
 COLUMNS: tuple[Column[WorkerView], ...] = (
     Column("state", 10, _state, grow=3),
-    Column("worker", 9, lambda worker, at: [(worker.id, at.look.palette.title)], grow=2),
+    Column("worker", 9, _name, grow=2, whole=lambda worker: worker.id),
     Column("KV cache", 12, lambda worker, at: kv_bar(kv_use(worker, at.view.now_unix), at.width, at.look), grow=3),
     Column("run", 3, _running, right=True),
     Column("wait", 4, _waiting, right=True),
-    Column("flight", 6, lambda worker, at: _number(count(worker.in_flight), at), rank=3, right=True),
+    Column("flight", 6, lambda worker, at: _number(count(worker.in_flight), at), rank=5, right=True),
     Column("TTFT 50/99", 11, _ttft, rank=1, right=True),
     Column("ITL 50/99", 11, _itl, rank=2, right=True),
     Column("tok/s", 5, _tokens, right=True),
-    Column("rst", 3, _restarts, right=True),
+    Column("rst", 3, _restarts, rank=3, right=True),
     Column("hits", 4, _hits, rank=6, right=True),
     Column("memory", 7, _memory, rank=7, right=True),
     Column("heard", 5, _heard, rank=8, right=True),

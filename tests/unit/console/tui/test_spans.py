@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from console.tui.render.spans import apart, fit, strip, width_of, wrapped
+from console.tui.render.spans import apart, fit, middle, strip, width_of, wrapped
 
 PLAIN, RED = Style.null(), Style(color="red")
 texts = st.text(max_size=30)
@@ -48,6 +48,16 @@ def test_wrapped_lines_fit_and_lose_nothing_but_spaces(text: str, width: int) ->
     from console.tui.render.literal import literal
 
     assert "".join(lines).replace(" ", "") == literal(text).replace(" ", "")
+
+
+@given(st.text(max_size=40), st.integers(3, 30))
+def test_the_middle_goes_where_a_name_is_too_long(text: str, width: int) -> None:
+    assert width_of([(middle(text, width), PLAIN)]) <= width
+
+
+def test_the_end_of_a_long_name_is_kept() -> None:
+    assert middle("a-very-long-pool-name-12", 12) == "a-very…me-12"
+    assert middle("short-1", 12) == "short-1"
 
 
 def test_wrapped_breaks_at_spaces() -> None:

@@ -7,6 +7,8 @@ from console.tui.screens.system import share
 from console.tui.widgets import event_table, pool_tables, request_table, worker_table
 from console.tui.widgets.plot_grid import LOWEST, NARROWEST, PlotGrid
 from console.tui.widgets.table import Column, fitted
+from tests.snapshots.memory import NOW, snapshot, worker
+from tests.unit.console.tui.harness import console
 
 ALL = (worker_table.COLUMNS, request_table.COLUMNS, event_table.COLUMNS, pool_tables.POOLS, pool_tables.MODELS)
 
@@ -31,7 +33,7 @@ def test_what_matters_fits_into_eighty_columns_beside_a_scroll_bar() -> None:
     titles = [column.title for column, _ in fitted(worker_table.COLUMNS, 77)]
     assert titles == ["state", "worker", "KV cache", "run", "wait", "TTFT 50/99", "ITL 50/99", "tok/s", "rst"]
     titles = [column.title for column, _ in fitted(request_table.COLUMNS, 77)]
-    assert titles == ["state", "request", "worker", "prompt", "output", "TTFT", "ITL", "time"]
+    assert titles == ["state", "request", "worker", "prompt hit", "output", "TTFT", "ITL", "time"]
 
 
 @given(st.sampled_from(ALL), st.integers(58, 300))
@@ -59,3 +61,12 @@ def test_plots_fit_and_none_is_wasted(workers: int, width: int, height: int) -> 
     assert columns_ * NARROWEST <= width
     assert rows * LOWEST <= height
     assert columns_ * (rows - 1) < max(1, workers)
+
+
+async def test_names_that_tell_rows_apart_are_not_cut() -> None:
+    names = [f"a-longer-pool-{number}" for number in (1, 2, 10)]
+    async with console(first=snapshot(workers=tuple(worker(name) for name in names))) as seen:
+        for name in names:
+            assert f" {name} " in seen.text
+        await seen.hear(snapshot(NOW + 1, workers=(worker("b" * 40 + "-7"),)))
+        assert f"{'b' * 12}…{'b' * 9}-7" in seen.text
