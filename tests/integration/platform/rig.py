@@ -45,9 +45,9 @@ def scripted(replicas: int = 2, arguments: str = "delay_s = 0.005") -> str:
     return SCRIPTED.format(replicas=replicas, arguments=arguments)
 
 
-def until(fact: Callable[[], Any], what: str) -> Any:
+def until(fact: Callable[[], Any], what: str, *, patience_s: float = PATIENCE_S) -> Any:
     """Wait for a fact that another process makes."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while not (value := fact()):
         assert time.monotonic() < deadline, f"never: {what}"
         time.sleep(0.05)
@@ -58,6 +58,7 @@ def until(fact: Callable[[], Any], what: str) -> Any:
 class Platform:
     folder: Path
     config: str = field(default_factory=scripted)
+    patience_s: float = PATIENCE_S
     pids: dict[int, int] = field(default_factory=dict)
     ports: set[int] = field(default_factory=set)
     foreground: list[Foreground] = field(default_factory=list)
@@ -80,7 +81,7 @@ class Platform:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=PATIENCE_S,
+            timeout=self.patience_s,
             check=False,
         )
         assert code is None or ran.returncode == code, (
@@ -139,6 +140,11 @@ class Platform:
             self.pids[pid] = start_ticks(pid)
 
     @property
+    def cache(self) -> Path:
+        """Where converted models lie: shared by all platforms of this user."""
+        return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "inferdeck"
+
+    @property
     def state(self) -> dict[str, Any]:
         values: dict[str, Any] = json.loads((self.home / "state.json").read_text())
         return values
@@ -161,7 +167,7 @@ class Platform:
             f"{self.url}/v1/chat/completions",
             headers={"Authorization": f"Bearer {key}"},
             json={"model": "tiny-model", "messages": [{"role": "user", "content": prompt}], **body},
-            timeout=PATIENCE_S,
+            timeout=self.patience_s,
             trust_env=False,
         )
 
@@ -260,6 +266,7 @@ class Streaming:
             "max_tokens": max_tokens,
             "messages": [{"role": "user", "content": script}],
         }
+        self._patience_s = platform.patience_s
         self.first = threading.Event()
         self.done = threading.Event()
         threading.Thread(target=self._read, daemon=True).start()
@@ -268,7 +275,7 @@ class Streaming:
         try:
             headers = {"Authorization": f"Bearer {self._key}"}
             with httpx.stream(
-                "POST", self._url, headers=headers, json=self._body, timeout=PATIENCE_S, trust_env=False
+                "POST", self._url, headers=headers, json=self._body, timeout=self._patience_s, trust_env=False
             ) as answer:
                 for line in answer.iter_lines():
                     if line.startswith("data: "):
@@ -281,8 +288,8 @@ class Streaming:
             self.first.set()
             self.done.set()
 
-    def wait(self) -> Streaming:
-        assert self.done.wait(PATIENCE_S), "the stream hangs"
+    def wait(self, patience_s: float = PATIENCE_S) -> Streaming:
+        assert self.done.wait(patience_s), "the stream hangs"
         return self
 
     @property

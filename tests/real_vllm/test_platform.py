@@ -1,0 +1,127 @@
+"""The whole platform on real vLLM workers, by the command line and the official client."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import openai
+import pytest
+from tokenizers import Tokenizer
+
+from control_plane.contracts.fleet import WorkerPhase
+from control_plane.contracts.worker_spec import start_ticks
+from tests.integration.platform.rig import Platform, until
+
+REAL = """
+[gateway]
+port = 0
+[api]
+port = 0
+[[pool]]
+name = "tiny"
+model = "tiny-model"
+replicas = 2
+max_context = 1024
+kv_memory = "256MiB"
+[pool.engine_args]
+max_num_seqs = 16
+max_num_batched_tokens = 512
+"""
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+    shared = Platform(tmp_path_factory.mktemp("platform"), REAL, patience_s=600.0)
+    shared.up()
+    try:
+        yield shared
+        shared.note()
+        shared.run("down")
+        shared.nothing_left()
+    finally:
+        shared.end()
+
+
+def client_of(platform: Platform) -> openai.OpenAI:
+    key = (platform.home / "api.key").read_text().strip()
+    return openai.OpenAI(base_url=f"{platform.url}/v1", api_key=key, timeout=300, max_retries=0)
+
+
+def test_the_official_client_streams_an_answer_that_is_counted_right(platform: Platform) -> None:
+    client = client_of(platform)
+    pieces, usage = [], None
+    for chunk in client.chat.completions.create(
+        model="tiny-model",
+        messages=[{"role": "user", "content": "Why is the sky blue?"}],
+        max_tokens=12,
+        temperature=0,
+        stream=True,
+        stream_options={"include_usage": True},
+    ):
+        pieces += [choice.delta.content or "" for choice in chunk.choices]
+        usage = chunk.usage or usage
+    assert usage is not None
+    assert usage.completion_tokens == 12
+    [cached] = until(lambda: list(platform.cache.glob("models/smollm2-135m-*/tokenizer.json")), "the tokenizer")
+    tokenizer = Tokenizer.from_file(str(cached))
+    assert len(tokenizer.encode("".join(pieces), add_special_tokens=False).ids) == 12
+    prompt = "The quick brown fox jumps over the lazy dog"
+    plain = client.completions.create(model="tiny-model", prompt=prompt, max_tokens=1)
+    assert plain.usage is not None
+    assert plain.usage.prompt_tokens == len(tokenizer.encode(prompt).ids)
+
+
+def test_thirty_two_streams_on_two_workers_and_every_counter_back_at_zero(platform: Platform) -> None:
+    data = platform.read(
+        "load", "-c", "32", "-n", "32", "--prompt-tokens", "16-48", "--output-tokens", "8-16", "--ignore-eos"
+    )
+    assert (data["requests"]["ok"], data["errors"]) == (32, {})
+    assert data["tokens"]["output"] >= 32 * 8
+    until(platform.idle, "every counter at zero", patience_s=120)
+    assert all(worker.load and worker.load.finished > 4 for worker in platform.snapshot().workers)
+
+
+def test_a_killed_engine_ends_its_streams_and_the_worker_is_back_by_itself(platform: Platform) -> None:
+    streams = [platform.stream("Tell a long story about the sea.", max_tokens=400) for _ in range(3)]
+    assert all(stream.first.wait(300) for stream in streams)
+    victim = next(worker for worker in platform.snapshot().workers if worker.in_flight)
+    assert victim.engine_pid
+    before = {worker.id: worker.info.instance_id for worker in platform.snapshot().workers if worker.info}
+    os.kill(victim.engine_pid, signal.SIGKILL)
+    codes = [stream.wait(300).error_code for stream in streams if not stream.wait(300).complete]
+    assert codes
+    assert set(codes) == {"worker_lost"}
+    assert not any(stream.failure for stream in streams)
+
+    def back() -> bool:
+        [worker] = [each for each in platform.snapshot().workers if each.id == victim.id]
+        is_new = worker.info is not None and worker.info.instance_id != before[victim.id]
+        return is_new and worker.phase is WorkerPhase.READY
+
+    until(back, "the worker is back", patience_s=300)
+    until(lambda: not start_ticks(victim.pid), "the end of the old worker")
+    assert platform.ask("hi", max_tokens=2).status_code == 200
+    platform.note()
+
+
+def test_a_cancel_frees_the_blocks_of_the_real_engine(platform: Platform) -> None:
+    until(platform.idle, "every counter at zero", patience_s=120)
+    stream = platform.stream("Count from one to a thousand. " * 20, max_tokens=500)
+    assert stream.first.wait(300)
+    [request] = until(platform.active, "the request is listed")
+    until(lambda: any(w.load and w.load.used_blocks > 3 for w in platform.snapshot().workers), "blocks in use")
+    platform.run("cancel", request.id, "--yes")
+    assert stream.wait().error_code == "request_cancelled"
+    until(platform.idle, "every counter at zero")
+
+
+def test_a_drain_under_load_cuts_no_stream(platform: Platform) -> None:
+    streams = [platform.stream("Tell a story.", max_tokens=40) for _ in range(4)]
+    assert all(stream.first.wait(300) for stream in streams)
+    assert platform.run("drain", "tiny-1", "--yes", "--timeout", "10m").stdout == "worker/tiny-1 drained\n"
+    assert all(stream.wait(300).complete for stream in streams)
+    assert platform.run("uncordon", "tiny-1").stdout == "worker/tiny-1 uncordoned\n"
