@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -46,6 +47,9 @@ ROWS: dict[str, Callable[[Stack], Awaitable[Figures]]] = {
 
 async def measure(names: list[str], repetitions: int, workers: int) -> Report:
     report = Report()
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with running_stack(workers, delay_s=STEP_S, max_num_seqs=64) as stack:
         await warm_up(stack)
         for repetition in range(repetitions):
@@ -69,7 +73,10 @@ def main() -> int:
     if unknown := set(arguments.rows) - set(ROWS):
         parser.error(f"no row {sorted(unknown)[0]}; there are {', '.join(ROWS)}")
     names = [name for name in ROWS if not arguments.rows or name in arguments.rows]
-    report = uvloop.run(measure(names, arguments.repetitions, arguments.workers))
+    try:
+        report = uvloop.run(measure(names, arguments.repetitions, arguments.workers))
+    except asyncio.CancelledError:
+        return 143
     print(report.table())
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs", file=sys.stderr)
     if arguments.json:

@@ -50,11 +50,16 @@ async def running_stack(
         trace = home / "trace.jsonl"
         path = home / "config.toml"
         path.write_text(config or _scripted_config(workers, {"trace_path": str(trace), **engine_args}))
-        process = await _start(home, path)
+        read_end, write_end = os.pipe()
         try:
-            yield await _serving(process, home, workers, trace, time.monotonic() + start_timeout_s)
+            process = await _start(home, path, read_end)
+            try:
+                yield await _serving(process, home, workers, trace, time.monotonic() + start_timeout_s)
+            finally:
+                await _end(process, home)
         finally:
-            await _end(process, home)
+            os.close(read_end)
+            os.close(write_end)
 
 
 def _scripted_config(workers: int, engine_args: dict[str, Any]) -> str:
@@ -64,10 +69,14 @@ def _scripted_config(workers: int, engine_args: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-async def _start(home: Path, config: Path) -> asyncio.subprocess.Process:
+async def _start(home: Path, config: Path, parent_fd: int) -> asyncio.subprocess.Process:
+    """The control plane; it ends by itself when the other end of ``parent_fd`` closes, so also if this process dies."""
     arguments = ["-m", "control_plane", "serve", "--home", str(home), "--config", str(config)]
+    arguments += ["--parent-fd", str(parent_fd)]
     with _open(home / "serve.out") as out:
-        return await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=out, stderr=out, cwd=ROOT)
+        return await asyncio.create_subprocess_exec(
+            sys.executable, *arguments, stdout=out, stderr=out, cwd=ROOT, pass_fds=(parent_fd,)
+        )
 
 
 def _open(path: Path) -> BinaryIO:
