@@ -132,6 +132,8 @@ class ConsoleApp(App[int]):
 
     def paint(self) -> None:
         """The screen on top. What lies behind a dialog stands still until the dialog is closed."""
+        if not self.is_running:
+            return  # screens are being taken apart
         self._painted = self._clock()
         top = self.screen_stack[-1] if self.screen_stack else None
         if isinstance(top, DeckModal):
@@ -164,7 +166,7 @@ class ConsoleApp(App[int]):
         self.tell(f"drain {message.worker_id}: {message.error}", "error", f"drain {message.worker_id}")
 
     def on_log_read(self, message: LogRead) -> None:
-        if message.target == self._reading[0] and (current := self._navigator.current) is not None:
+        if self.is_running and message.target == self._reading[0] and (current := self._navigator.current) is not None:
             current.read(message)
 
     def on_previewed(self, message: Previewed) -> None:

@@ -12,22 +12,31 @@ from control_plane.contracts.fleet import RequestPhase, RequestView, Stage
 
 _NAME, _TIME = 13, 8
 _SMALLEST_AXIS = 10
+_WORTH_SHOWING = 0.01
+_COLOURS = {"queue": "watch", "worker_queue": "watch", "prefill": "accent", "decode": "good"}
+# Stages are told when they end: what a running request is in now is the time since the last one.
+_UNTOLD = {
+    RequestPhase.QUEUED: "queued now",
+    RequestPhase.DISPATCHED: "prefill now",
+    RequestPhase.DECODING: "decoding now",
+}
 
 
 def waterfall(request: RequestView, width: int, look: Look) -> list[list[Span]]:
-    """A line per stage, oldest first, then the axis. A running request's bars end where its clock stands."""
+    """A line per stage, oldest first, then the axis. Time that belongs to no stage has a line of its own at the end."""
     palette = look.palette
     stages = sorted((stage for stage in request.stages if _drawable(stage)), key=lambda stage: stage.start_s)
+    told = max((stage.start_s + stage.duration_s for stage in stages), default=0.0)
+    end = max(finite(request.duration_s) or 0.0, told)
+    if end - told > _WORTH_SHOWING * end:
+        stages.append(Stage(_UNTOLD.get(request.phase, "not told"), told, end - told))
     if not stages:
         return [[("no stage has ended yet", palette.dim)]]
-    end = max(finite(request.duration_s) or 0.0, *(stage.start_s + stage.duration_s for stage in stages))
     notes = width >= 96
     axis = max(_SMALLEST_AXIS, width - _NAME - _TIME - 2 - (30 if notes else 0))
     lines = []
     for stage in stages:
-        style = {"queue": palette.watch, "worker_queue": palette.watch, "prefill": palette.accent}.get(
-            stage.name, palette.good if stage.name == "decode" else palette.series
-        )
+        style = getattr(palette, _COLOURS.get(stage.name, "faint" if stage.start_s == told else "series"))
         line: list[Span] = [
             *fit([(stage.name, palette.text)], _NAME, look.glyphs.ellipsis),
             (f"{duration(stage.duration_s):>{_TIME}} ", palette.title),

@@ -48,7 +48,7 @@ class DeckModal(ModalScreen[None]):
         self.call_after_refresh(self.repaint)
 
     def repaint(self) -> None:
-        if self.is_mounted and self.readable:
+        if self.is_mounted and self.is_current and self.readable and self.app.is_running:
             self.show(deck_of(self).live())
 
     def action_leave(self) -> None:

@@ -133,7 +133,7 @@ class DeckScreen(Screen[None]):
 
     def _repaint(self) -> None:
         deck = deck_of(self)
-        if self.is_mounted and self.is_current:
+        if self.is_mounted and self.is_current and self.app.is_running:
             self.paint(deck.view(), deck.notices())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -15,7 +15,7 @@ from console.tui.render.look import PLAIN, RICH_LOOK, SIXTEEN_COLOURS, Look
 from console.tui.render.picture import HEIGHT, picture
 from console.tui.render.spans import Span, width_of
 from console.tui.render.waterfall import stage_notes, waterfall
-from control_plane.contracts.fleet import Pool, Stage
+from control_plane.contracts.fleet import Pool, RequestPhase, Stage
 from tests.snapshots.memory import NOW, request, snapshot
 
 PLAIN_LOOK = Look(SIXTEEN_COLOURS, PLAIN, "ansi-dark")
@@ -111,7 +111,24 @@ def test_stage_notes_stand_alone_when_there_is_no_room() -> None:
 
 
 def test_a_waterfall_without_stages_says_so() -> None:
-    assert text(waterfall(replace(request("r"), stages=()), 76, RICH_LOOK)) == "no stage has ended yet"
+    assert text(waterfall(replace(request("r"), stages=(), duration_s=0.0), 76, RICH_LOOK)) == "no stage has ended yet"
+
+
+@pytest.mark.parametrize(
+    ("phase", "name"),
+    [
+        (RequestPhase.QUEUED, "queued now"),
+        (RequestPhase.DISPATCHED, "prefill now"),
+        (RequestPhase.DECODING, "decoding now"),
+        (RequestPhase.FAILED, "not told"),
+    ],
+)
+def test_time_that_belongs_to_no_stage_is_shown_as_such(phase: RequestPhase, name: str) -> None:
+    call = replace(request("r"), phase=phase, stages=(Stage("auth", 0.0, 2.0),), duration_s=10.0)
+    auth, rest, _ = text(waterfall(call, 76, RICH_LOOK)).splitlines()
+    assert auth.startswith("auth")
+    assert rest.startswith(name)
+    assert "8.00s" in rest
 
 
 @given(

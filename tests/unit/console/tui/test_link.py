@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from console.tui.app import ConsoleApp
+from console.tui.messages import Heard, Told
 from console.tui.render.look import RICH_LOOK
 from console.tui.widgets.table import Table
 from control_plane.contracts.errors import Unavailable
@@ -139,6 +140,16 @@ async def test_a_worker_that_is_gone_stays_readable() -> None:
         await seen.press("escape")
         assert seen.app.screen.query_one("#workers", Table).current is None
         assert "no worker yet" in seen.text
+
+
+async def test_news_that_come_while_the_console_ends_hurt_nobody() -> None:
+    async with console() as seen:
+        await seen.press("ctrl+d")
+        for second in range(20):
+            seen.app.post_message(Heard(snapshot(NOW + second, workers=second)))
+            seen.app.post_message(Told(f"done {second}"))
+        seen.app.exit(0)
+    assert seen.app.return_value == 0
 
 
 async def test_paints_come_no_faster_than_asked() -> None:
