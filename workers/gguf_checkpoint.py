@@ -43,15 +43,15 @@ _LAYER_NAMES = {
 
 def convert(source: Path, folder: Path, progress: Progress) -> None:
     """Write the checkpoint into ``folder``, which must exist and be empty. Raises GgufError, OSError."""
-    with GgufFile(source) as gguf:
-        if (architecture := gguf.metadata.get("general.architecture")) != "llama":
-            raise GgufError(f"{source} holds a {architecture!r} model; only llama-type models can be converted")
-        if (split := gguf.metadata.get("tokenizer.ggml.pre")) != "smollm":
-            raise GgufError(f"{source} has a {split!r} tokenizer; only 'smollm' can be converted")
-        progress(0.0, "writing the tokenizer")
-        _write_tokenizer(gguf.metadata, folder)
-        _write_configs(gguf, folder)
-        _write_weights(gguf, folder / "model.safetensors", progress)
+    gguf = GgufFile(source)
+    if (architecture := gguf.metadata.get("general.architecture")) != "llama":
+        raise GgufError(f"{source} holds a {architecture!r} model; only llama-type models can be converted")
+    if (split := gguf.metadata.get("tokenizer.ggml.pre")) != "smollm":
+        raise GgufError(f"{source} has a {split!r} tokenizer; only 'smollm' can be converted")
+    progress(0.0, "writing the tokenizer")
+    _write_tokenizer(gguf.metadata, folder)
+    _write_configs(gguf, folder)
+    _write_weights(gguf, folder / "model.safetensors", progress)
 
 
 def _write_weights(gguf: GgufFile, path: Path, progress: Progress) -> None:
@@ -76,7 +76,7 @@ def _write_weights(gguf: GgufFile, path: Path, progress: Progress) -> None:
 
 
 def _write_tensor(gguf: GgufFile, tensor: GgufTensor, file: BinaryIO) -> None:
-    values = gguf.bfloat16(tensor)
+    values = tensor.bfloat16()
     if tensor.name.endswith("attn_q.weight"):
         values = _to_halves(values, gguf.metadata["llama.attention.head_count"])
     elif tensor.name.endswith("attn_k.weight"):

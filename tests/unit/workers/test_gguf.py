@@ -1,4 +1,4 @@
-"""Our reader and converter against the ``gguf`` package, on small files that it wrote."""
+"""The converter, on small files that the ``gguf`` package wrote."""
 
 import json
 import struct
@@ -113,23 +113,14 @@ def converted(gguf: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def test_metadata_is_what_the_package_reads(gguf: Path) -> None:
-    reader = GGUFReader(gguf)
-    with GgufFile(gguf) as ours:
-        keys = [key for key in reader.fields if not key.startswith("GGUF.")]
-        assert list(ours.metadata) == keys
-        for key in keys:
-            assert ours.metadata[key] == reader.fields[key].contents()
-
-
-def test_every_tensor_is_what_the_package_dequantizes(gguf: Path) -> None:
+def test_tensors_keep_their_shape_and_are_rounded_to_nearest_even(gguf: Path) -> None:
     expected = reference(gguf)
-    with GgufFile(gguf) as ours:
-        assert {tensor.name: tensor.shape for tensor in ours.tensors} == {
-            name: values.shape for name, values in expected.items()
-        }
-        for tensor in ours.tensors:
-            np.testing.assert_array_equal(ours.bfloat16(tensor), bfloat16(expected[tensor.name]), tensor.name)
+    tensors = GgufFile(gguf).tensors
+    assert {tensor.name: tensor.shape for tensor in tensors} == {
+        name: values.shape for name, values in expected.items()
+    }
+    for tensor in tensors:
+        np.testing.assert_array_equal(tensor.bfloat16(), bfloat16(expected[tensor.name]), tensor.name)
 
 
 def test_the_checkpoint_has_every_tensor_with_query_and_key_rows_put_back(gguf: Path, tmp_path: Path) -> None:
@@ -207,7 +198,6 @@ def test_progress_ends_at_all(gguf: Path, tmp_path: Path) -> None:
         ({"architecture": "qwen2"}, "'qwen2' model"),
         ({"split": "llama-bpe"}, "'llama-bpe' tokenizer"),
         ({"tensors": {"blk.0.ffn_moe.weight": ((32, 32), F32)}}, "belongs to no part"),
-        ({"tensors": {"token_embd.weight": ((len(TOKENS), HIDDEN), GGMLQuantizationType.Q5_0)}}, "quantisation 6"),
     ],
 )
 def test_what_cannot_be_converted_is_named(tmp_path: Path, change: dict[str, Any], says: str) -> None:
@@ -219,11 +209,9 @@ def test_what_cannot_be_converted_is_named(tmp_path: Path, change: dict[str, Any
 
 def test_what_is_no_gguf_file_or_half_of_one_is_refused(gguf: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello there")
-    with pytest.raises(GgufError, match="is not a GGUF file"):
-        GgufFile(tmp_path / "text")
     (tmp_path / "half").write_bytes(gguf.read_bytes()[:300])
-    with pytest.raises(GgufError, match="is cut short"):
-        GgufFile(tmp_path / "half")
     (tmp_path / "old").write_bytes(b"GGUF" + struct.pack("<IQQ", 1, 0, 0))
-    with pytest.raises(GgufError, match="version 1"):
-        GgufFile(tmp_path / "old")
+    (tmp_path / "empty").touch()
+    for name in ("text", "half", "old", "empty"):
+        with pytest.raises(GgufError, match=rf"{name} cannot be read as a GGUF file"):
+            GgufFile(tmp_path / name)
