@@ -1,8 +1,9 @@
-"""``python -m tests.bench.vllm_frontend``: our gateway and worker against vLLM's own API server, on the same real engine.
+"""``python -m tests.bench.vllm_frontend``: our gateway and worker against vLLM's API server, on the same real engine.
 
 Counted is the CPU time per token of everything in front of the engine core, which does the same work in both. The
-engines run one after the other, interleaved over the repetitions; figures are medians. Both serve the same chat
-requests; only ours also authenticates them.
+systems run one after the other, interleaved over the repetitions; figures are medians. Both serve the same chat
+requests; only ours also authenticates them. What each uses while nothing runs is shown beside it: on a slow engine it
+is a part of the price of a token.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import uvloop
 
 from control_plane.contracts.worker_spec import Announcement, WorkerSpec
-from tests.bench.client import chat_request, prompt_text
+from tests.bench.client import chat_request, connect, prompt_text
 from tests.bench.cpu import CpuMeter
-from tests.bench.rows import closed_loop
 from tests.bench.stack import ROOT, Stack, running_stack
 from tests.worker_client import worker_client
 from workers import weights
@@ -33,41 +34,81 @@ from workers.engine import vllm_env
 
 MODEL = "smollm2-135m"
 SOURCE = f"builtin:{MODEL}"
+DTYPE = "float32"
 MAX_CONTEXT = 1024
 KV_BYTES = 512 << 20
 ENGINE_ARGS = {"max_num_seqs": 32, "max_num_batched_tokens": 512}
-START_TIMEOUT_S = 180.0
+START_TIMEOUT_S = 300.0
+LOAD_TIMEOUT_S = 300.0
+IDLE_S = 5.0
 TARGET = 0.5
 
-Load = Callable[[int], Awaitable[float]]
-"""Runs one load, given the number of its first prompt, and returns CPU milliseconds per 1,000 tokens."""
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One load: that many streams at once, that many tokens each."""
+
+    streams: int
+    tokens: int
+
+    @property
+    def total(self) -> int:
+        return self.streams * self.tokens
 
 
-def http_load(stack: Stack, pids: list[int], streams: int, tokens: int) -> Load:
-    async def run(first: int) -> float:
-        def request(number: int) -> bytes:
-            text = prompt_text(first + number)
-            return chat_request(stack, text, stream=True, max_tokens=tokens, model=MODEL, ignore_eos=True)
+@dataclass(slots=True)
+class System:
+    """A front end that runs. ``load`` sends one load, given the number of its first prompt; ``pids`` are counted."""
 
-        meter = CpuMeter(pids)
-        tally = await closed_loop(stack, request, connections=streams, total=streams, stream=True)
-        return meter.used() * 1e6 / (tally.answers * tokens)
+    pids: list[int]
+    load: Callable[[int], Awaitable[None]]
+    idle_ms_per_s: float = 0.0
+    cpu_ms_per_1000: list[float] = field(default_factory=list)
+    tokens_per_s: list[float] = field(default_factory=list)
 
-    return run
+    async def rest(self) -> None:
+        meter = CpuMeter(self.pids)
+        await asyncio.sleep(IDLE_S)
+        self.idle_ms_per_s = meter.used() * 1e3 / IDLE_S
+
+    async def run(self, shape: Shape, first: int) -> None:
+        meter, begun = CpuMeter(self.pids), time.monotonic()
+        await self.load(first)
+        self.tokens_per_s.append(shape.total / (time.monotonic() - begun))
+        self.cpu_ms_per_1000.append(meter.used() * 1e6 / shape.total)
+
+
+def http_load(stack: Stack, shape: Shape) -> Callable[[int], Awaitable[None]]:
+    async def one(number: int) -> None:
+        connection = await connect(stack)
+        request = chat_request(
+            stack, prompt_text(number), stream=True, max_tokens=shape.tokens, model=MODEL, ignore_eos=True
+        )
+        async with asyncio.timeout(LOAD_TIMEOUT_S):
+            status = await connection.send(request)
+        if status != 200 or not connection.done:
+            raise RuntimeError(f"an answer failed: status {status}, complete: {connection.done}")
+        if connection.open:
+            connection.abort()
+
+    async def load(first: int) -> None:
+        await asyncio.gather(*(one(first + number) for number in range(shape.streams)))
+
+    return load
 
 
 @asynccontextmanager
-async def vllm_server(folder: Path, dtype: str, streams: int, tokens: int) -> AsyncIterator[Load]:
+async def vllm_server(cache: Path, shape: Shape) -> AsyncIterator[System]:
     """vLLM's own OpenAI server, with the engine set up as ours."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     arguments = {
-        "model": folder,
+        "model": weights.resolve(SOURCE, cache_dir=cache).folder,
         "served-model-name": MODEL,
         "host": "127.0.0.1",
         "port": port,
-        "dtype": dtype,
+        "dtype": DTYPE,
         "max-model-len": MAX_CONTEXT,
         "kv-cache-memory-bytes": KV_BYTES,
         "block-size": 32,
@@ -78,15 +119,21 @@ async def vllm_server(folder: Path, dtype: str, streams: int, tokens: int) -> As
     command = ["-m", "vllm.entrypoints.openai.api_server", "--enforce-eager", "--disable-uvicorn-access-log"]
     command += [part for name, value in arguments.items() for part in (f"--{name}", str(value))]
     vllm_env.prepare_import(on_cpu=True)
-    environment = {**os.environ, "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "HF_HUB_OFFLINE": "1"}
-    with tempfile.TemporaryFile() as log:
+    # It leaves its sockets behind, so it gets a temporary folder of its own.
+    with tempfile.TemporaryDirectory(prefix="bench-") as scratch, tempfile.TemporaryFile() as log:
+        environment = {
+            **os.environ,
+            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+            "HF_HUB_OFFLINE": "1",
+            "TMPDIR": scratch,
+        }
         process = await asyncio.create_subprocess_exec(
             sys.executable, *command, stdout=log, stderr=log, env=environment, start_new_session=True
         )
         try:
             stack = Stack("127.0.0.1", port, "", process.pid, process.pid, (), (), Path(os.devnull))
-            await _answers(process, port)
-            yield http_load(stack, [process.pid], streams, tokens)
+            await _until(process, lambda: _answers(port))
+            yield System([process.pid], http_load(stack, shape))
         finally:
             process.terminate()
             try:
@@ -98,7 +145,7 @@ async def vllm_server(folder: Path, dtype: str, streams: int, tokens: int) -> As
 
 
 @asynccontextmanager
-async def inferdeck(cache: Path, dtype: str, streams: int, tokens: int) -> AsyncIterator[Load]:
+async def inferdeck(cache: Path, shape: Shape) -> AsyncIterator[System]:
     """Control plane, gateway and one worker, as ``up`` starts them. The control plane is no part of a token's way."""
     os.environ["INFERDECK_CACHE"] = str(cache)
     pool = [
@@ -110,7 +157,7 @@ async def inferdeck(cache: Path, dtype: str, streams: int, tokens: int) -> Async
         'name = "bench"',
         f'model = "{MODEL}"',
         f'source = "{SOURCE}"',
-        f'dtype = "{dtype}"',
+        f'dtype = "{DTYPE}"',
         f"max_context = {MAX_CONTEXT}",
         f'kv_memory = "{KV_BYTES >> 20}MiB"',
         "replicas = 1",
@@ -118,117 +165,123 @@ async def inferdeck(cache: Path, dtype: str, streams: int, tokens: int) -> Async
         *(f"{name} = {value}" for name, value in ENGINE_ARGS.items()),
     ]
     async with running_stack(1, config="\n".join(pool) + "\n", start_timeout_s=START_TIMEOUT_S) as stack:
-        yield http_load(stack, [stack.gateway_pid, *stack.worker_pids], streams, tokens)
+        yield System([stack.gateway_pid, *stack.worker_pids], http_load(stack, shape))
 
 
 @asynccontextmanager
-async def worker_alone(cache: Path, dtype: str, streams: int, tokens: int) -> AsyncIterator[Load]:
+async def worker_alone(cache: Path, shape: Shape) -> AsyncIterator[System]:
     """One worker, asked over its own protocol: what the gateway has to live with."""
     with tempfile.TemporaryDirectory(prefix="inferdeck-bench-") as name:
         folder = Path(name)
-        announce = folder / "worker.json"
         spec = WorkerSpec(
             worker_id="bench-1",
             pool="bench",
             engine="vllm",
             model=MODEL,
             source=SOURCE,
-            announce_path=str(announce),
+            announce_path=str(folder / "worker.json"),
             log_path=str(folder / "worker.log"),
             cache_dir=str(cache),
-            dtype=dtype,
+            dtype=DTYPE,
             max_context=MAX_CONTEXT,
             kv_bytes=KV_BYTES,
             threads=1,
             engine_args=ENGINE_ARGS,
         )
         spec.save(folder / "spec.json")
-        with open(spec.log_path, "wb") as log:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "workers", "--spec", str(folder / "spec.json"), stdout=log, stderr=log, cwd=ROOT
-            )
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "workers", "--spec", str(folder / "spec.json")),
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            cwd=ROOT,
+        )
         try:
-            address = await _serving(announce, process)
+            await _until(process, lambda: _serves(spec))
+            address = Announcement.load(Path(spec.announce_path)).address
             async with worker_client(address) as client, client.link("bench") as link:
 
-                async def run(first: int) -> float:
-                    meter = CpuMeter([process.pid])
+                async def load(first: int) -> None:
+                    prompts = [[(first + number) % 4000 + 100, *range(200, 280)] for number in range(shape.streams)]
                     replies = [
-                        await link.generate(
-                            [(first + number) % 4000 + 100, *range(200, 260)], max_tokens=tokens, ignore_eos=True
-                        )
-                        for number in range(streams)
+                        await link.generate(prompt, max_tokens=shape.tokens, ignore_eos=True) for prompt in prompts
                     ]
                     for reply in replies:
-                        await reply.end(START_TIMEOUT_S)
-                    return meter.used() * 1e6 / (streams * tokens)
+                        await reply.end(LOAD_TIMEOUT_S)
 
-                yield run
+                yield System([process.pid], load)
         finally:
             process.terminate()
             await process.wait()
 
 
-async def _answers(process: asyncio.subprocess.Process, port: int) -> None:
+async def _until(process: asyncio.subprocess.Process, ready: Callable[[], Awaitable[bool]]) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline and process.returncode is None:
-        try:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
-            await asyncio.sleep(0.5)
-            continue
-        writer.write(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-        healthy = b" 200 " in await reader.readline()
-        writer.close()
-        if healthy:
+        if await ready():
             return
-        await asyncio.sleep(0.5)
-    raise RuntimeError("vLLM's API server did not come up")
+        await asyncio.sleep(0.2)
+    raise RuntimeError("the server did not come up")
 
 
-async def _serving(announce: Path, process: asyncio.subprocess.Process) -> str:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < deadline and process.returncode is None:
-        if announce.exists() and (found := Announcement.load(announce)).phase == "serving":
-            return found.address
-        await asyncio.sleep(0.1)
-    raise RuntimeError("the worker did not come up")
+async def _answers(port: int) -> bool:
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.write(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+    status = await reader.readline()
+    writer.close()
+    return b" 200 " in status
 
 
-async def measure(names: list[str], streams: int, tokens: int, repetitions: int) -> dict[str, list[float]]:
+async def _serves(spec: WorkerSpec) -> bool:
+    try:
+        return Announcement.load(Path(spec.announce_path)).phase == "serving"
+    except FileNotFoundError:
+        return False
+
+
+SYSTEMS = {"vllm_server": vllm_server, "inferdeck": inferdeck, "worker_alone": worker_alone}
+
+
+async def measure(names: list[str], shape: Shape, repetitions: int) -> dict[str, System]:
     cache = Path(os.environ.get("INFERDECK_CACHE") or Path(tempfile.gettempdir()) / "inferdeck-bench-cache")
-    folder = weights.resolve(SOURCE, cache_dir=cache).folder
-    dtype = "float32"
-    systems = {
-        "vllm_server": lambda: vllm_server(folder, dtype, streams, tokens),
-        "inferdeck": lambda: inferdeck(cache, dtype, streams, tokens),
-        "worker_alone": lambda: worker_alone(cache, dtype, streams, tokens),
-    }
-    figures: dict[str, list[float]] = {name: [] for name in names}
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with AsyncExitStack() as stack:
-        loads = {name: await stack.enter_async_context(systems[name]()) for name in names}
-        for name, load in loads.items():
-            print(f"warm-up {name}: {await load(0):.1f}", file=sys.stderr)
-        for repetition in range(repetitions):
-            for name, load in loads.items():
-                figures[name].append(await load(1000 * (repetition + 1)))
-                print(f"{repetition + 1}/{repetitions} {name}: {figures[name][-1]:.1f}", file=sys.stderr)
-    return figures
+        systems = {name: await stack.enter_async_context(SYSTEMS[name](cache, shape)) for name in names}
+        for system in systems.values():
+            await system.load(0)
+        for system in systems.values():
+            await system.rest()
+        for repetition in range(1, repetitions + 1):
+            for name, system in systems.items():
+                await system.run(shape, 1000 * repetition)
+                print(f"{repetition}/{repetitions} {name}: {system.cpu_ms_per_1000[-1]:.1f}", file=sys.stderr)
+    return systems
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.vllm_frontend", description=__doc__.partition("\n")[0])
-    parser.add_argument("systems", nargs="*", default=["vllm_server", "inferdeck", "worker_alone"])
+    parser.add_argument("systems", nargs="*", metavar="SYSTEM", help=f"default: all of {', '.join(SYSTEMS)}")
     parser.add_argument("--streams", type=int, default=32)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--gate", action="store_true", help="exit 1 if the target is missed")
     options = parser.parse_args()
-    figures = uvloop.run(measure(options.systems, options.streams, options.tokens, options.repetitions))
-    print("| front end | CPU ms per 1,000 tokens | range |\n|---|---|---|")
-    medians = {name: statistics.median(values) for name, values in figures.items()}
-    for name, values in figures.items():
-        print(f"| {name} | {medians[name]:.1f} | {min(values):.1f}-{max(values):.1f} |")
+    if unknown := set(options.systems) - set(SYSTEMS):
+        parser.error(f"no system {sorted(unknown)[0]}; there are {', '.join(SYSTEMS)}")
+    shape = Shape(options.streams, options.tokens)
+    found = uvloop.run(measure(options.systems or list(SYSTEMS), shape, options.repetitions))
+    print("| front end | CPU ms per 1,000 tokens | range | CPU ms per idle second | tokens/s |\n|---|---|---|---|---|")
+    medians = {name: statistics.median(system.cpu_ms_per_1000) for name, system in found.items()}
+    for name, system in found.items():
+        spread = f"{min(system.cpu_ms_per_1000):.1f}-{max(system.cpu_ms_per_1000):.1f}"
+        rate = statistics.median(system.tokens_per_s)
+        print(f"| {name} | {medians[name]:.1f} | {spread} | {system.idle_ms_per_s:.1f} | {rate:.0f} |")
+    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs", file=sys.stderr)
     if not {"vllm_server", "inferdeck"} <= medians.keys():
         return 0
     ratio = medians["inferdeck"] / medians["vllm_server"]

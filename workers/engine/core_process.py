@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterable, Sequence
@@ -110,17 +111,42 @@ class CoreProcesses:
         os.close(handle)
 
 
-def kill_children() -> None:
-    """Kill everything that this process has started."""
-    kill_all(psutil.Process().children(recursive=True))
+def started_from_here() -> list[psutil.Process]:
+    """The ``multiprocessing`` processes of this process, and theirs."""
+    found = []
+    for child in multiprocessing.active_children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(child.pid)
+            found += [process, *process.children(recursive=True)]
+    return found
 
 
 def kill_all(processes: Sequence[psutil.Process]) -> None:
-    """Kill those that still live, and wait until they are gone."""
+    """Kill those that still live, and wait until they are gone; blocks.
+
+    Python's resource tracker is left to end by itself, as it does when the others are gone: it removes their shared
+    memory.
+    """
+    trackers = [process for process in processes if is_resource_tracker(process)]
+    others = [process for process in processes if process not in trackers]
+    _kill(others)
+    _, left = psutil.wait_procs(trackers, timeout=_KILL_WAIT_S)
+    _kill(left)
+
+
+def _kill(processes: Sequence[psutil.Process]) -> None:
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     psutil.wait_procs(list(processes), timeout=_KILL_WAIT_S)
+
+
+def is_resource_tracker(process: psutil.Process) -> bool:
+    """Whether it is the helper process by which Python removes what killed processes have left in shared memory."""
+    try:
+        return any("resource_tracker" in argument for argument in process.cmdline())
+    except psutil.Error:
+        return False
 
 
 def _how_it_ended(handle: int, process: Any) -> str:

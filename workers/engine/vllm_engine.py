@@ -14,15 +14,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import psutil
-
 from control_plane.contracts.errors import DropReason, SettingsError, WorkerLost
 from control_plane.contracts.worker import Delta, Generate, ModelInfo, Sampling
 from control_plane.contracts.worker_spec import WorkerSpec
 from workers import published, weights
 from workers.engine import vllm_arguments, vllm_env
 from workers.engine.base import EngineDead, EngineLoad, Sink, TokenizerFile
-from workers.engine.core_process import CoreProcesses, LastWords, kill_all, kill_children
+from workers.engine.core_process import CoreProcesses, LastWords, kill_all, started_from_here
 from workers.engine.token_bytes import TokenBytes
 from workers.engine.vllm_errors import argument_problem, start_failure
 
@@ -155,16 +153,16 @@ class VllmEngine:
             self._calls.close()
         while self._building is not None and not self._building.done():
             # vLLM cannot be interrupted while it waits for its core, but it notices when the core is gone.
-            kill_children()
+            await asyncio.to_thread(kill_all, started_from_here())
             await asyncio.wait([self._building], timeout=_KILL_AGAIN_S)
         if self._building is not None and not self._building.cancelled():
             self._building.exception()  # a start that was broken off has nobody else to hear it
         if self._core is not None:
             self._core.close()
         if self._llm is not None:
-            children = psutil.Process().children(recursive=True)
+            family = started_from_here()
             await asyncio.to_thread(self._llm.shutdown)
-            await asyncio.to_thread(kill_all, children)
+            await asyncio.to_thread(kill_all, family)
         if self._private is not None:
             vllm_env.remove_private_folder(self._private)
 

@@ -25,6 +25,7 @@ from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.engine.core import EngineCore, EngineCoreProc
 from vllm.v1.executor.multiproc_executor import WorkerProc
 
+from workers.engine.core_process import is_resource_tracker
 from workers.engine.vllm_env import REASON_FILE, remove_private_folder
 
 USAGE_METHOD = "inferdeck_usage"
@@ -121,7 +122,8 @@ def _watch(parent: int) -> None:
     if folder := os.environ.get("VLLM_RPC_BASE_PATH"):
         remove_private_folder(Path(folder))
     for process in psutil.Process().children(recursive=True):
-        process.kill()
+        if not is_resource_tracker(process):
+            process.kill()
     os._exit(_ORPHANED)
 
 
