@@ -210,8 +210,8 @@ async def cancel_a_request(stage: Stage) -> None:
             holding.set()
 
     body = {
-        "messages": [{"role": "user", "content": f"Tell a very long story about {words(400, Random(0))}."}],
-        "max_tokens": 1500,
+        "messages": [{"role": "user", "content": f"Tell a very long story about {words(200, Random(0))}."}],
+        "max_tokens": 600,
         "ignore_eos": True,
     }
     call = asyncio.create_task(stage.ask(body, heard))

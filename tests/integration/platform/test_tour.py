@@ -6,6 +6,7 @@ import signal
 
 from tests.integration.platform.conftest import MakePlatform
 from tests.integration.platform.rig import Platform, scripted, until
+from tests.unit.console.screen import Screen
 
 PACED = "delay_s = 0.02\ntotal_blocks = 400"
 STEPS = ("1  Bring", "2  One answer", "3  The fleet", "4  Drain", "5  Cancel", "6  Shut down")
@@ -53,3 +54,18 @@ def test_an_interrupted_tour_leaves_nothing(make_platform: MakePlatform) -> None
     assert tour.interrupt(signal.SIGINT) == 130
     assert leftovers(platform) == []
     until(lambda: not platform.processes(), "the end of every process")
+
+
+def test_on_a_terminal_the_demo_opens_the_console_and_leaving_it_ends_everything(make_platform: MakePlatform) -> None:
+    platform = make_platform(scripted(2, PACED))
+    screen = Screen.run(
+        platform.home, "demo", "--config", str(platform.config_path), columns=120, lines=40, TMPDIR=str(platform.folder)
+    )
+    screen.until("tiny-2")
+    screen.until("\x1b[?1049h")
+    platform.note()
+    screen.until("tok/s")
+    screen.type("q")
+    assert screen.end() == 0
+    assert "everything is down" in screen.text
+    platform.nothing_left()

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
-import select
 import signal
 import subprocess
 import sys
-import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,65 +18,7 @@ from hypothesis import strategies as st
 from console.text import width
 from tests.unit.console.conftest import Command
 from tests.unit.console.fake_operator import FakeOperator, request, worker
-
-COMMAND = [sys.executable, "-c", "from console.cli import main; main()"]
-ON_TERMINAL = [
-    sys.executable,
-    "-c",
-    "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); from console.cli import main; main()",
-]
-LIMIT_S = 60.0
-_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-
-
-@dataclass
-class Screen:
-    """A command on a pseudo-terminal."""
-
-    process: subprocess.Popen[bytes]
-    master: int
-    text: str = ""
-
-    @classmethod
-    def run(cls, home: Path, *words: str, columns: int = 80, **environment: str) -> Screen:
-        master, slave = pty.openpty()
-        env = {**os.environ, "INFERDECK_HOME": str(home), "COLUMNS": str(columns), "TERM": "xterm", **environment}
-        process = subprocess.Popen(
-            [*ON_TERMINAL, *words], env=env, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
-        )
-        os.close(slave)
-        return cls(process, master)
-
-    def until(self, words: str) -> None:
-        deadline = time.monotonic() + LIMIT_S
-        while words not in self.text:
-            assert time.monotonic() < deadline, f"{words!r} never came: {self.text!r}"
-            if select.select([self.master], [], [], 1.0)[0]:
-                try:
-                    self.text += os.read(self.master, 4096).decode()
-                except OSError:
-                    assert words in self.text, f"it ended with {self.text!r}"
-
-    def type(self, text: str) -> None:
-        os.write(self.master, text.encode())
-
-    def end(self) -> int:
-        """Read to the end; the exit code."""
-        deadline = time.monotonic() + LIMIT_S
-        while time.monotonic() < deadline:
-            try:
-                data = os.read(self.master, 4096)
-            except OSError:
-                break
-            if not data:
-                break
-            self.text += data.decode()
-        os.close(self.master)
-        return self.process.wait(LIMIT_S)
-
-    @property
-    def lines(self) -> list[str]:
-        return _ANSI.sub("", self.text).replace("\r", "").splitlines()
+from tests.unit.console.screen import ANSI, COMMAND, LIMIT_S, Screen
 
 
 def piped(home: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -114,7 +53,7 @@ def test_a_terminal_gets_colour_unless_told_otherwise(operator: FakeOperator, ho
     coloured = Screen.run(home, "get", "workers")
     assert coloured.end() == 0
     assert "\x1b[32mready" in coloured.text
-    assert _ANSI.sub("", coloured.text) == plain.text
+    assert ANSI.sub("", coloured.text) == plain.text
 
 
 @pytest.mark.parametrize("words", [("get", "workers", "-o", "wide"), ("describe", "request/req-1"), ("top",)])
