@@ -115,7 +115,7 @@ def _serve(home: Home, settings: Settings, parent_fd: int | None) -> int:
         except InferDeckError as error:
             log.error(error.message, extra={"hint": error.hint})
             _tell(error)
-            return 1
+            return 2 if isinstance(error, SettingsError) else 1
     finally:
         os.close(lock)
     return 0

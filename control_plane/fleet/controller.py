@@ -97,6 +97,8 @@ class Controller:
         """Reconcile until ``halt``. The first step adopts what is there before it starts anything."""
         while not self._halted:
             self._woken.clear()
+            # Others run between any two steps, even when every step asks for the next one.
+            await asyncio.sleep(0)
             try:
                 self.step()
             except Exception:
@@ -115,7 +117,7 @@ class Controller:
         for action in actions:
             self._carry_out(action, now)
         self._note_blocked([action for action in actions if isinstance(action, Blocked)], now)
-        if actions:
+        if any(not isinstance(action, Blocked) for action in actions):
             self._changes.bump(structural=True)
             self.wake()
         self._discovery.drop()
@@ -381,11 +383,14 @@ class Controller:
         self._launcher.clean_up(worker.id, identity, forget=forget)
 
     def _note_blocked(self, blocked: list[Blocked], now: float) -> None:
-        """A pool that stays without what it should have is an event; one that waits for a moment is not."""
+        """A pool that stays without what it should have is an event, once for each reason; one that waits for a moment
+        is not."""
         for name in set(self._blocked) - {each.pool for each in blocked}:
             del self._blocked[name]
         for each in blocked:
             why, since, told = self._blocked.get(each.pool, (each.why, now, False))
+            if why != each.why:
+                why, since, told = each.why, now, False
             if not told and now - since >= BLOCKED_S:
                 self._events.record("pool_blocked", f"pool/{each.pool}", each.why, "warning")
                 told = True

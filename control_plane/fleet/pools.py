@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-from control_plane.contracts.errors import Conflict, NotFound
+from control_plane.contracts.errors import Conflict, NotFound, SettingsError
 from control_plane.contracts.worker_spec import WorkerSpec
 from control_plane.fleet.launcher.devices import visible_gpus
 from control_plane.fleet.state import PoolTarget
@@ -17,7 +17,10 @@ MOST_REPLICAS = 1000
 
 
 class Pools:
-    """Replicas that an operator asked for outlive every process; the rest is the settings'."""
+    """Replicas that an operator asked for outlive every process; the rest is the settings'.
+
+    Raises SettingsError where pools whose ``gpus`` are "auto" want more GPUs than can be seen.
+    """
 
     def __init__(self, settings: tuple[PoolSettings, ...], home: Home, store: DesiredState) -> None:
         self.settings = {pool.name: pool for pool in settings}
@@ -25,9 +28,9 @@ class Pools:
         self._store = store
         self._configured = {pool.name: pool.replicas for pool in settings}
         self._replicas = store.replicas(self._configured)
-        self._gpus = {
-            pool.name: visible_gpus() if pool.gpus == "auto" else tuple(pool.gpus) for pool in settings if pool.gpus
-        }
+        visible = visible_gpus()
+        _check_auto([pool for pool in settings if pool.gpus == "auto"], len(visible))
+        self._gpus = {pool.name: visible if pool.gpus == "auto" else tuple(pool.gpus) for pool in settings if pool.gpus}
 
     def replicas(self, pool: str) -> int:
         return self._replicas[pool]
@@ -98,3 +101,21 @@ class Pools:
         if spec is None or spec.pool not in self.settings:
             return False
         return same(replace(self.spec(spec.pool, spec.worker_id), gpus=spec.gpus), spec)
+
+
+def _check_auto(pools: list[PoolSettings], there: int) -> None:
+    """Raise SettingsError where these pools together want more GPUs than there are."""
+    names = ", ".join(pool.name for pool in pools)
+    needed = sum(pool.replicas * pool.tensor_parallel for pool in pools)
+    if pools and not there:
+        raise SettingsError(
+            f'gpus = "auto" of pool {names}: this machine shows no GPU',
+            param="pool.gpus",
+            hint="set gpus = [] to run on the CPU; see nvidia-smi and CUDA_VISIBLE_DEVICES",
+        )
+    if needed > there:
+        raise SettingsError(
+            f'gpus = "auto" of pool {names}: replicas x tensor_parallel need {needed} GPUs, this machine shows {there}',
+            param="pool.gpus",
+            hint=f"lower replicas or tensor_parallel until they need at most {there}; see CUDA_VISIBLE_DEVICES",
+        )

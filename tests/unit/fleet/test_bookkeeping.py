@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from control_plane.contracts.errors import Conflict, NotFound
+from control_plane.contracts.errors import Conflict, NotFound, SettingsError
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.events import RECENT, Events
 from control_plane.fleet.launcher.local import same_work
@@ -122,3 +122,23 @@ async def test_followers_get_every_event_once(database: Database) -> None:
     events.record("kind", "s", "three")
     assert [(await coming).message, (await anext(following)).message] == ["two", "three"]
     await events.close()
+
+
+@pytest.mark.parametrize(
+    ("visible", "message", "hint"),
+    [
+        ("", 'gpus = "auto" of pool gpu: this machine shows no GPU', "set gpus = []"),
+        ("0,1,2", "replicas x tensor_parallel need 4 GPUs, this machine shows 3", "at most 3"),
+    ],
+)
+def test_all_gpus_there_are_must_be_enough(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str, message: str, hint: str
+) -> None:
+    auto = replace(GPU, gpus="auto", replicas=2)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    with pytest.raises(SettingsError) as caught:
+        pools(database, tmp_path, auto)
+    assert message in caught.value.message
+    assert hint in (caught.value.hint or "")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
+    assert pools(database, tmp_path, auto).targets() == (PoolTarget("gpu", 2, 2, (0, 1, 2, 3)),)

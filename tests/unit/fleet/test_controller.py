@@ -1,0 +1,134 @@
+"""The controller's loop: what makes it decide again, and that it never keeps the others from running."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from control_plane.contracts.worker_spec import Announcement, WorkerSpec
+from control_plane.fleet import controller as controlling
+from control_plane.fleet.changes import Changes
+from control_plane.fleet.controller import Controller
+from control_plane.fleet.events import Events
+from control_plane.fleet.launcher.base import Found, LaunchFailed
+from control_plane.fleet.launcher.process import Process
+from control_plane.fleet.pools import Pools
+from control_plane.fleet.requests import Requests
+from control_plane.fleet.state import PoolTarget
+from control_plane.settings import Home, PoolSettings
+from control_plane.store import Database, DesiredState, EventLog
+
+MOST_STEPS = 50
+
+
+class Spun(BaseException):
+    """The loop took steps without end; no handler of ordinary errors takes it."""
+
+
+class CountedPools(Pools):
+    steps = 0
+
+    def targets(self) -> tuple[PoolTarget, ...]:
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise Spun
+        return super().targets()
+
+
+class NoLauncher:
+    """Makes nothing and finds nothing."""
+
+    async def start(self, spec: WorkerSpec) -> Process:
+        raise LaunchFailed("nothing can be started here")
+
+    def waits_for(self, spec: WorkerSpec) -> str:
+        return ""
+
+    def found(self) -> tuple[Found, ...]:
+        return ()
+
+    def attach(self, found: Found) -> Process | None:
+        return None
+
+    def announcement(self, worker_id: str) -> Announcement | None:
+        return None
+
+    def clean_up(self, worker_id: str, process: tuple[int, int] | None, *, forget: bool) -> None:
+        pass
+
+    def log_path(self, worker_id: str) -> Path:
+        return Path("/nonexistent")
+
+    async def close(self) -> None:
+        pass
+
+
+class Stand:
+    """A controller of one pool that wants two GPUs for its worker and has one."""
+
+    def __init__(self, folder: Path, database: Database) -> None:
+        store = DesiredState(database)
+        settings = (PoolSettings(name="p", replicas=1, tensor_parallel=2, gpus=(0,)),)
+        self.pools = CountedPools(settings, Home(folder), store)
+        self.changes = Changes()
+        self.events = Events(EventLog(database), self.changes)
+        self.controller = Controller(self.pools, NoLauncher(), self.events, Requests(), self.changes, frozenset())
+
+    def blocked(self) -> list[str]:
+        return [event.message for event in self.events.recent(100) if event.kind == "pool_blocked"]
+
+
+@pytest.fixture
+async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
+    database = Database.open("", tmp_path / "x.db")
+    stand = Stand(tmp_path, database)
+    yield stand
+    await stand.events.close()
+    database.close()
+
+
+async def test_a_pool_without_devices_does_not_keep_the_loop_busy(stand: Stand) -> None:
+    structure = stand.changes.structure
+    running = asyncio.create_task(stand.controller.run())
+    for _ in range(10 * MOST_STEPS):
+        await asyncio.sleep(0)
+    assert not running.done()
+    assert stand.pools.steps == 1
+    assert stand.changes.structure == structure, "routers hear of changes only"
+    await stand.controller.halt(0.0)
+    await running
+
+
+async def test_others_run_between_steps_that_each_ask_for_the_next(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = 0
+
+    def step() -> None:
+        nonlocal steps
+        steps += 1
+        if steps > MOST_STEPS:
+            raise Spun
+        stand.controller.wake()
+
+    monkeypatch.setattr(stand.controller, "step", step)
+    running = asyncio.create_task(stand.controller.run())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert 0 < steps < MOST_STEPS
+    await stand.controller.halt(0.0)
+    await running
+
+
+async def test_a_blocked_pool_is_told_once_for_each_reason(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controlling, "BLOCKED_S", 0.0)
+    stand.controller.step()
+    stand.controller.step()
+    assert stand.blocked() == ["a worker takes 2 GPUs, 1 of 1 are free"]
+    stand.pools._gpus["p"] = ()
+    stand.controller.step()
+    stand.controller.step()
+    assert stand.blocked()[1:] == ["a worker takes 2 GPUs, 0 of 0 are free"]
