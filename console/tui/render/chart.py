@@ -47,7 +47,7 @@ def chart(samples: Sequence[Sample], span_s: float, width: int, height: int, loo
     _scale(figure.ruler(0, 0), last, [(last * part, _ago(span_s * (1 - part))) for part in (0.0, 0.5, 1.0)])
     _scale(figure.ruler(1, 0), 100, [(100 * part, f"{100 * part:3.0f}%") for part in halves])
     _scale(figure.ruler(1, 1), top, [(top * part, f"{count(top * part):<4}") for part in halves])
-    tokens = [(x, s.tokens_per_s) for x, s in enumerate(samples) if s.tokens_per_s is not None and x % 2 == 0]
+    tokens = [(x, mean) for x in range(0, len(samples), 2) if (mean := _mean_tokens(samples[x : x + 2])) is not None]
     if tokens:
         marker = inks.marker(look.palette.series, look.glyphs.sparse_marker)
         figure.draw(figure.signal([x for x, _ in tokens], [y for _, y in tokens], marker=marker, yside="right"))
@@ -92,6 +92,11 @@ class _Inks:
 def _scale(ruler: Any, high: float, ticks: Sequence[tuple[float, str]]) -> None:
     ruler.lim(0, high)
     ruler.ticks([position for position, _ in ticks], [label for _, label in ticks])
+
+
+def _mean_tokens(samples: Sequence[Sample]) -> float | None:
+    known = [sample.tokens_per_s for sample in samples if sample.tokens_per_s is not None]
+    return sum(known) / len(known) if known else None
 
 
 def _ago(seconds: float) -> str:

@@ -82,7 +82,7 @@ def _note(stage: Stage, request: RequestView) -> str:
         return f"{count(request.prompt_tokens)} prompt tokens{cached}"
     if stage.name == "decode":
         gap = f", ITL p50 {duration(known(request.itl_p50_s))}" if request.itl_p50_s else ""
-        return f"{count(request.output_tokens)} tokens{gap}"
+        return f"{count(request.output_tokens)} {'token' if request.output_tokens == 1 else 'tokens'}{gap}"
     if stage.name == "queue" and request.phase is RequestPhase.QUEUED:
         return "waiting for a worker"
     if stage.name == "route" and request.worker_id:
