@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -59,6 +60,15 @@ class Screen:
 
     def type(self, text: str) -> None:
         os.write(self.master, text.encode())
+
+    def leave(self, keys: str) -> int:
+        """Type the keys, once a second, until the command ends; see ``until``. Its exit code."""
+        deadline = time.monotonic() + LIMIT_S
+        while self.process.poll() is None and time.monotonic() < deadline:
+            self.type(keys)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(1.0)
+        return self.end()
 
     def end(self) -> int:
         """Read to the end; the exit code."""

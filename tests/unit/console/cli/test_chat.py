@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import subprocess
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -134,8 +132,7 @@ def test_a_conversation_on_a_terminal(endpoint: OpenAIServer, home: Path) -> Non
     screen.until("forgotten")
     screen.type("new\r")
     screen.until("1 token in")
-    screen.type("\x04")
-    assert screen.end() == 0
+    assert screen.leave("\x04") == 0
     last_two = [[message["content"] for message in call.body["messages"]] for call in endpoint.calls[-2:]]
     assert last_two == [["s", "hello there", "hello there", "and again"], ["s", "new"]]
 
@@ -144,11 +141,7 @@ def test_ctrl_c_at_the_prompt_twice_leaves(endpoint: OpenAIServer, home: Path) -
     screen = Screen.run(home, "chat", "--url", endpoint.url, columns=100)
     screen.until("> ")
     screen.until("once more", typing="\x03")
-    while screen.process.poll() is None:
-        screen.type("\x03")
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            screen.process.wait(1.0)
-    assert screen.end() == 130
+    assert screen.leave("\x03") == 130
 
 
 def test_ctrl_c_ends_the_only_answer_with_130(endpoint: OpenAIServer, home: Path) -> None:
