@@ -12,16 +12,21 @@ from control_plane.contracts.worker import CallError, Delta, Generate, RunningRe
 Deltas = list[Delta]
 
 BACKLOG = 65_536
-"""Deltas that may wait for a router that does not read, before its stream is given up."""
+"""Deltas that may wait for a router that does not read. At more, its stream is ended."""
 
 
 @dataclass(slots=True, eq=False)
 class RunningCall:
-    """One call. ``number`` is the router's, ``generate.call`` the engine's: two routers may use the same number."""
+    """One call. ``number`` is the router's, ``generate.call`` the engine's: two routers may use the same number.
+
+    ``key`` is what no other running call has: the router's id and the request's. Callers choose request ids, so that
+    the same one may come from several routers.
+    """
 
     number: int
     generate: Generate
     stream: CallStream
+    key: tuple[str, str]
     received_unix: float
     output_tokens: int = 0
 
@@ -32,7 +37,7 @@ class CallTable:
     def __init__(self, abort: Callable[[int], None]) -> None:
         self._abort = abort
         self.by_engine_call: dict[int, RunningCall] = {}
-        self._by_request: dict[str, RunningCall] = {}
+        self._keys: set[tuple[str, str]] = set()
         self._last = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -45,14 +50,15 @@ class CallTable:
         self._last += 1
         return self._last
 
-    def has_request(self, request_id: str) -> bool:
-        return request_id in self._by_request
+    def has_request(self, router_id: str, request_id: str) -> bool:
+        """Whether a call of that router with that request id runs here."""
+        return (router_id, request_id) in self._keys
 
     def open(self, stream: CallStream, number: int, generate: Generate) -> RunningCall:
         """Take in a call that came over ``stream`` as ``number``; ``generate.call`` is ``next_number()``."""
-        call = RunningCall(number, generate, stream, time.time())
+        call = RunningCall(number, generate, stream, (stream.router_id, generate.request_id), time.time())
         self.by_engine_call[generate.call] = call
-        self._by_request[generate.request_id] = call
+        self._keys.add(call.key)
         stream.numbers[number] = call
         self._idle.clear()
         return call
@@ -61,7 +67,7 @@ class CallTable:
         """The call has ended; what the engine still says of it is dropped."""
         if self.by_engine_call.pop(call.generate.call, None) is None:
             return
-        del self._by_request[call.generate.request_id]
+        self._keys.discard(call.key)
         del call.stream.numbers[call.number]
         self.finished += 1
         if not self.by_engine_call:
@@ -76,12 +82,11 @@ class CallTable:
         self._abort(call.generate.call)
 
     def abort_request(self, request_id: str) -> bool:
-        """Whether such a request runs here."""
-        call = self._by_request.get(request_id)
-        if call is None:
-            return False
-        self.abort(call)
-        return True
+        """Abort every router's call with this request id. Whether there was one."""
+        found = [call for call in self.by_engine_call.values() if call.generate.request_id == request_id]
+        for call in found:
+            self.abort(call)
+        return bool(found)
 
     def fail_all(self, error: CallError) -> None:
         """End every call with this error, and free what it holds in the engine."""
@@ -111,10 +116,15 @@ class CallTable:
 
 
 class CallStream:
-    """One router's stream: deltas wait here until they can be written, all that wait in one frame."""
+    """One router's stream: deltas wait here until they can be written, all that wait in one frame.
 
-    def __init__(self, table: CallTable) -> None:
+    ``on_overrun`` is called once, when more than ``BACKLOG`` wait: the router does not read, whoever writes to it may be
+    stuck, and nothing is kept for it any more. It is called from within a step of the engine: ``abort_all`` is for later.
+    """
+
+    def __init__(self, table: CallTable, on_overrun: Callable[[], object] = lambda: None) -> None:
         self._table = table
+        self._on_overrun = on_overrun
         self._waiting: Deltas = []
         self._writer: asyncio.Future[None] | None = None
         self._closing = False
@@ -124,6 +134,8 @@ class CallStream:
 
     def push(self, deltas: Sequence[Delta]) -> None:
         """The engine's sink: one call per step."""
+        if self.overrun:
+            return
         table, waiting = self._table, self._waiting
         calls = table.by_engine_call
         for delta in deltas:
@@ -139,6 +151,9 @@ class CallStream:
             self._wake()
 
     def fail(self, number: int, error: CallError) -> None:
+        """Tell the router that its call has ended so."""
+        if self.overrun:
+            return
         self._waiting.append(Delta(number, error=error))
         self._wake()
 
@@ -172,4 +187,6 @@ class CallStream:
             self._writer.set_result(None)
         if len(self._waiting) > BACKLOG and not self.overrun:
             self.overrun = True
+            self._waiting.clear()
             self.close()
+            self._on_overrun()

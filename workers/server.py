@@ -160,7 +160,9 @@ class _Servicer(worker_pb2_grpc.WorkerServicer):
             stream.close()
 
     async def Serve(self, frames: AsyncIterator[pb.RouterFrame], context: _Context) -> None:  # noqa: N802
-        stream = CallStream(self._calls)
+        task = asyncio.current_task()
+        assert task is not None
+        stream = CallStream(self._calls, task.cancel)
         self._streams.add(stream)
         reader = asyncio.create_task(self._read(frames, stream))
         seq = 0
@@ -168,11 +170,15 @@ class _Servicer(worker_pb2_grpc.WorkerServicer):
             while (deltas := await stream.take()) is not None:
                 seq += 1
                 await context.write(frame_to_wire(seq, time.time(), deltas))
+        except asyncio.CancelledError:
+            if not stream.overrun:
+                raise
         finally:
             reader.cancel()
             self._streams.discard(stream)
             stream.abort_all()
         if stream.overrun:
+            _log.warning("a router does not read: its stream is ended", extra={"router_id": stream.router_id})
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "the router does not read what it asked for")
 
     async def _read(self, frames: AsyncIterator[pb.RouterFrame], stream: CallStream) -> None:
@@ -214,7 +220,7 @@ class _Servicer(worker_pb2_grpc.WorkerServicer):
         sampling = asked.sampling if asked.sampling.n else dataclasses.replace(asked.sampling, n=1)
         generate = dataclasses.replace(asked, call=self._calls.next_number(), sampling=sampling)
         check(generate, self._model)
-        if self._calls.has_request(generate.request_id):
+        if self._calls.has_request(stream.router_id, generate.request_id):
             raise Conflict(f"request {generate.request_id} runs here already", param="request_id")
         call = self._calls.open(stream, wire.call, generate)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator
+from typing import Any
 
 import grpc
 import pytest
@@ -16,10 +17,12 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from control_plane.contracts.errors import DropReason
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.wire.channel import CLIENT_OPTIONS
+from control_plane.contracts.wire.convert import to_wire
 from control_plane.contracts.wire.frames import deltas_from_wire
-from control_plane.contracts.worker import CallError, FinishReason, WorkerState
+from control_plane.contracts.worker import CallError, FinishReason, Generate, Sampling, WorkerState
 from tests.scripted_worker import ScriptedServer, scripted_server
 from tests.worker_client import TOKENIZER, WorkerClient, script, worker_client
+from workers import calls as calls_module
 from workers import server as server_module
 from workers.engine.base import TokenizerFile
 from workers.server import SERVICE
@@ -101,16 +104,61 @@ async def test_n_zero_means_one(client: WorkerClient) -> None:
         assert len((await (await link.generate(n=0, max_tokens=2)).end()).token_ids()) == 2
 
 
-async def test_a_request_id_in_use_is_refused_and_the_first_lives(client: WorkerClient) -> None:
-    async with client.link() as link, client.link("other") as other:
+async def test_a_request_id_that_a_router_uses_is_refused_and_the_first_lives(client: WorkerClient) -> None:
+    async with client.link() as link:
         first = await link.generate(script(tokens=30, delay_s=0.01), request_id="same", max_tokens=99)
         async with asyncio.timeout(10):
             await first.begun.wait()
-        second = await (await other.generate(request_id="same")).end()
+        second = await (await link.generate(request_id="same")).end()
         assert second.error_code == DropReason.CONFLICT
         assert len((await first.end()).token_ids()) == 30
-        again = await (await other.generate(request_id="same", max_tokens=2)).end()
+        again = await (await link.generate(request_id="same", max_tokens=2)).end()
         assert len(again.token_ids()) == 2
+
+
+async def test_two_routers_with_equal_request_ids_get_their_own(client: WorkerClient) -> None:
+    async with client.link("one") as one, client.link("two") as two:
+        waiting = await one.generate(script(prefill_s=60), request_id="same")
+        other = await two.generate(script(prefill_s=60), request_id="same")
+        await client.until(lambda load: load.running == 2)
+        listed = (await client.stub.ListRequests(pb.ListRequestsRequest())).requests
+        assert {(item.router_id, item.request_id) for item in listed} == {("one", "same"), ("two", "same")}
+        assert (await client.stub.Abort(pb.AbortRequest(request_id="same"))).found
+        for reply in (waiting, other):
+            assert (await reply.end()).finish().reason is FinishReason.ABORT
+
+
+class Unread:
+    """The context of a stream whose router does not read: what is written never gets away."""
+
+    def __init__(self) -> None:
+        self.writing = asyncio.Event()
+        self.aborted_with: grpc.StatusCode | None = None
+
+    async def write(self, frame: pb.WorkerFrame) -> None:
+        self.writing.set()
+        await asyncio.Event().wait()
+
+    async def abort(self, code: grpc.StatusCode, details: str) -> None:
+        self.aborted_with = code
+
+
+async def test_a_router_that_does_not_read_loses_its_stream_and_its_calls(
+    server: ScriptedServer, client: WorkerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls_module, "BACKLOG", 20)
+    asked = Generate(1, "unread", TOKENIZER.encode(script(tokens=1500)), Sampling(max_tokens=1500))
+
+    async def frames() -> AsyncIterator[pb.RouterFrame]:
+        yield pb.RouterFrame(generate=to_wire(asked, pb.Generate))
+        await asyncio.Event().wait()
+
+    unread: Any = Unread()
+    async with asyncio.timeout(20):
+        await server.server._servicer.Serve(frames(), unread)
+    assert unread.writing.is_set()
+    assert unread.aborted_with is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert (await client.until_idle()).generated_tokens < 1500
 
 
 class TestWrongFrames:

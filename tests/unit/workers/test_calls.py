@@ -50,7 +50,7 @@ async def test_a_call_ends_once_and_later_words_are_dropped() -> None:
     stream.push([Delta(call, done=DONE), Delta(call, [9], "late")])
     assert await stream.take() == [Delta(1, done=DONE)]
     assert (len(room.table), room.table.finished) == (0, 1)
-    assert not room.table.has_request("a")
+    assert not room.table.has_request("", "a")
 
 
 async def test_a_number_and_an_id_can_be_used_again_after_the_end() -> None:
@@ -95,6 +95,33 @@ async def test_aborting_by_request_id() -> None:
     assert room.aborted == [call]
 
 
+async def test_routers_may_use_the_same_request_id_and_an_abort_hits_all_of_them() -> None:
+    room = Room()
+    one, two = CallStream(room.table), CallStream(room.table)
+    one.router_id, two.router_id = "g1", "g2"
+    first = room.open(one, 1, "a")
+    assert room.table.has_request("g1", "a")
+    assert not room.table.has_request("g2", "a")
+    second = room.open(two, 1, "a")
+    other = room.open(two, 2, "b")
+    assert room.table.abort_request("a")
+    assert room.aborted == [first.generate.call, second.generate.call]
+    one.push([Delta(first.generate.call, done=DONE)])
+    assert not room.table.has_request("g1", "a")
+    assert room.table.has_request("g2", "a")
+    assert other.generate.call in room.table.by_engine_call
+
+
+async def test_a_router_that_renames_itself_takes_nothing_with_it() -> None:
+    room = Room()
+    stream = CallStream(room.table)
+    stream.router_id = "g1"
+    call = room.open(stream, 1, "a")
+    stream.router_id = "g2"
+    room.table.close(call)
+    assert not room.table.has_request("g1", "a")
+
+
 async def test_a_refused_call_never_counts_as_finished() -> None:
     room = Room()
     room.table.forget(room.open(CallStream(room.table), 1, "a"))
@@ -110,15 +137,22 @@ async def test_what_waits_is_written_before_a_stream_closes() -> None:
     assert await stream.take() is None
 
 
-async def test_a_router_that_never_reads_is_given_up() -> None:
+async def test_a_router_that_never_reads_is_given_up_and_nothing_is_kept_for_it() -> None:
     room = Room()
-    stream = CallStream(room.table)
+    told: list[bool] = []
+    stream = CallStream(room.table, lambda: told.append(True))
     call = room.open(stream, 1, "a").generate.call
     for _ in range(BACKLOG):
         stream.push([Delta(call, [1], "x")])
     assert not stream.overrun
     stream.push([Delta(call, [1], "x")])
     assert stream.overrun
+    stream.push([Delta(call, [1], "x")])
+    stream.fail(9, CallError("draining", "no"))
+    assert told == [True]
+    assert await stream.take() is None
+    stream.abort_all()
+    assert room.aborted == [call]
 
 
 async def test_a_listed_request_says_how_far_it_is() -> None:
