@@ -26,7 +26,7 @@ from control_plane.router.catalogue import Catalogue
 from control_plane.router.ledger import Ledger
 from control_plane.router.placement import Placement
 from control_plane.router.requests import Request
-from control_plane.router.scheduling.profile import Profile
+from control_plane.router.scheduling.profile import Decision, Profile
 from control_plane.router.targets import Link, Target, Targets
 from control_plane.router.waiting import Waiting
 
@@ -94,12 +94,16 @@ class Dispatcher:
         request = Request(self, call, sink, self._seq, now)
         self._ledger.open(request)
         self._drain(call.model)
-        if not self._waiting.has_room and self.placement.place(request).chosen is None:
-            error = refusals.queue_full(len(self._waiting))
+        if self._closed:
+            return request
+        try:
+            if self.placement.place(request).chosen is None:
+                if not self._waiting.has_room:
+                    raise refusals.queue_full(len(self._waiting))
+                self._wait(request, now)
+        except InferDeckError as error:
             self._finish(request, RequestPhase.FAILED, error.reason, now)
-            raise error
-        if request.target is None:
-            self._place_or_wait(request, now)
+            raise
         return request
 
     def left(self, request: Request, reason: str) -> None:
@@ -146,6 +150,7 @@ class Dispatcher:
         if request.aborted:
             if delta.done is not None:
                 self._end(request, refusals.cancelled_at_worker(), now)
+                self._drain(request.model)
             return
         request.progress(delta, now)
         request.delivered = True
@@ -157,9 +162,11 @@ class Dispatcher:
             self._release(request, now)
             self.placement.learn(request, delta.done)
             self._finish(request, RequestPhase.FINISHED, request.finish, now)
-        request.sink.delta(delta)
-        if delta.done is not None:
-            self._drain(request.model)
+        try:
+            request.sink.delta(delta)
+        finally:
+            if delta.done is not None:
+                self._drain(request.model)
 
     # --- from links
 
@@ -212,9 +219,20 @@ class Dispatcher:
 
     # --- placing
 
+    def _place(self, request: Request, now: float) -> Decision | None:
+        """None for a call that cannot be sent: it is over."""
+        try:
+            return self.placement.place(request)
+        except InferDeckError as error:
+            self._waiting.remove(request)
+            self._end(request, error, now)
+            return None
+
     def _place_or_wait(self, request: Request, now: float) -> None:
-        if self._closed or self.placement.place(request).chosen is not None:
-            return
+        if not self._closed and (decision := self._place(request, now)) is not None and decision.chosen is None:
+            self._wait(request, now)
+
+    def _wait(self, request: Request, now: float) -> None:
         if not request.deadline:
             request.deadline = now + self._queue_timeout_s
         self._waiting.add(request)
@@ -231,7 +249,9 @@ class Dispatcher:
         for request in self._waiting.line(model):
             if self._closed or request not in self._waiting:
                 continue
-            decision = self.placement.place(request)
+            decision = self._place(request, self._clock())
+            if decision is None:
+                continue
             if decision.chosen is not None:
                 self._waiting.remove(request)
             elif not request.tried and "too_long" not in decision.left_out.values():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 
+from control_plane.contracts.errors import InternalError
 from control_plane.contracts.worker import Done
 from control_plane.router.expectation import Expectation
 from control_plane.router.ledger import Ledger
@@ -12,6 +14,8 @@ from control_plane.router.requests import Request
 from control_plane.router.scheduling.candidate import Ask
 from control_plane.router.scheduling.profile import Decision, Profile
 from control_plane.router.targets import Targets
+
+_log = logging.getLogger(__name__)
 
 DECISIONS_KEPT = 512
 
@@ -29,21 +33,31 @@ class Placement:
         self._number = 0
 
     def place(self, request: Request) -> Decision:
-        """Send it to the best endpoint; ``chosen`` is None if there is none, and nothing has changed then."""
+        """Send it to the best endpoint; ``chosen`` is None if there is none, and nothing has changed then.
+
+        Raises InternalError for a call that cannot be sent; no endpoint holds it then.
+        """
         call, chosen_mono = request.call, self._clock()
         prompt, output = len(call.prompt_token_ids), call.sampling.max_tokens
         charge = self._expectation(call.model).of(prompt, output, request.choices)
         ask = Ask(call.model, prompt, prompt + output, charge, request.choices, call.priority, request.tried)
         decision = self.profile.decide(ask, self.targets.candidates(call.model), chosen_mono)
         if decision.chosen is not None:
-            self.decisions.append(decision)
             target = self.targets.of(decision.chosen)
             assert target.link is not None
             self._number += 1
             request.charge = charge
             request.dispatched(self._number, target, self._ledger.meter(target.worker_id), chosen_mono, self._clock())
             target.attach(self._number, request)
-            target.link.generate(self._number, call)
+            try:
+                target.link.generate(self._number, call)
+            except Exception as error:
+                _log.exception("a call could not be sent", extra={"request_id": call.request_id})
+                target.detach(request, self._clock())
+                request.target = None
+                request.returned(self._clock())
+                raise InternalError("The call could not be sent to a worker.") from error
+            self.decisions.append(decision)
         return decision
 
     def learn(self, request: Request, done: Done) -> None:

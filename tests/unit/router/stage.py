@@ -71,8 +71,11 @@ class StageLink:
         self.aborted: list[str] = []
         self.running: dict[int, RoutedCall] = {}
         self.closed = False
+        self.unsendable: set[str] = set()
 
     def generate(self, number: int, call: RoutedCall) -> None:
+        if call.request_id in self.unsendable:
+            raise ValueError("not a message")
         assert not self.closed
         assert self.target.candidate.connected
         assert number not in self.running

@@ -637,6 +637,63 @@ class TestCancel:
         handle.cancel("client_left")
         assert stage.link("a").sent == ["r1", "r2", "r3"]
 
+    def test_a_place_that_an_abort_at_the_worker_frees_goes_to_the_next(self) -> None:
+        stage = Stage()
+        stage.start("a", max_num_seqs=1)
+        for name in ("r1", "r2", "r3"):
+            stage.submit(name)
+        stage.link("a").aborted_outside("r1")
+        assert stage.link("a").sent == ["r1", "r2", "r3"]
+
+    def test_a_place_goes_to_the_next_even_if_the_last_delta_breaks_its_sink(self) -> None:
+        stage = Stage()
+        stage.start("a", max_num_seqs=1)
+        _, sink = stage.submit("r1")
+        stage.submit("r2")
+        stage.submit("r3")
+        sink.error = RequestCancelled("it refuses what comes now")
+        with pytest.raises(AssertionError):
+            stage.link("a").finish("r1")
+        assert stage.link("a").sent == ["r1", "r2", "r3"]
+        stage.check()
+
+    def test_a_call_that_cannot_be_sent_is_refused_and_nobody_holds_it(self) -> None:
+        stage = Stage()
+        stage.start("a")
+        stage.link("a").unsendable.add("bad")
+        with pytest.raises(InternalError):
+            stage.submit("bad")
+        stage.check()
+        assert stage.ledger.find("bad") is None
+        assert ended(stage)["bad"].phase is RequestPhase.FAILED
+        assert not stage.dispatcher.placement.decisions
+
+    def test_a_waiting_call_that_cannot_be_sent_fails_and_does_not_hold_up_the_others(self) -> None:
+        stage = Stage()
+        stage.start("a", max_num_seqs=1)
+        stage.link("a").unsendable.add("bad")
+        for name in ("r1", "r2"):
+            stage.submit(name)
+        _, bad = stage.submit("bad")
+        _, good = stage.submit("good")
+        stage.link("a").finish("r1")
+        stage.link("a").finish("r2")
+        assert isinstance(bad.error, InternalError)
+        assert good.error is None
+        assert stage.where("good") == "a"
+        assert stage.dispatcher.queued == 0
+        stage.check()
+
+    def test_a_call_that_cannot_be_sent_again_fails(self) -> None:
+        stage = Stage()
+        stage.start("a", "b")
+        _, sink = stage.submit("r")
+        here = stage.where("r")
+        stage.link("b" if here == "a" else "a").unsendable.add("r")
+        stage.link(here).down()
+        assert isinstance(sink.error, InternalError)
+        stage.check()
+
     def test_a_sink_that_breaks_ends_its_call_only(self) -> None:
         stage = Stage()
         stage.start("a")
