@@ -118,8 +118,8 @@ class CallTable:
 class CallStream:
     """One router's stream: deltas wait here until they can be written, all that wait in one frame.
 
-    ``on_overrun`` is called once, when more than ``BACKLOG`` wait: the router does not read, whoever writes to it may be
-    stuck, and nothing is kept for it any more. It is called from within a step of the engine: ``abort_all`` is for later.
+    ``on_overrun`` is called once, when more than ``BACKLOG`` wait: the router does not read, whoever writes to it may
+    be stuck, and nothing is kept for it any more. That is within a step of the engine: ``abort_all`` is for later.
     """
 
     def __init__(self, table: CallTable, on_overrun: Callable[[], object] = lambda: None) -> None:
