@@ -48,6 +48,11 @@ GATEWAY_WAITING_FOR_TOKENIZER = Metric(
     "Calls held because no worker of their model has been up yet, so that its tokenizer is unknown.",
 )
 GATEWAY_CONNECTIONS = Metric("inferdeck_gateway_connections", Kind.GAUGE, "Open client connections.")
+GATEWAY_CONNECTIONS_DROPPED = Metric(
+    "inferdeck_gateway_connections_dropped",
+    Kind.COUNTER,
+    "Client connections that were ended at once because as many as there may be were open.",
+)
 GATEWAY_PROMPT_TOKENS = Metric(
     "inferdeck_gateway_prompt_tokens", Kind.COUNTER, "Prompt tokens of calls that were submitted.", ("model",)
 )

@@ -55,12 +55,13 @@ class ModelFigures:
 
 
 class Figures(Collector):
-    """All counts of one gateway. ``gauges`` are asked when the figures are read."""
+    """All counts of one gateway. ``gauges`` and ``totals`` are asked when the figures are read."""
 
     def __init__(self) -> None:
         self.responses: Counter[tuple[str, int]] = Counter()
         self.rejections: Counter[str] = Counter()
         self.gauges: dict[Metric, Callable[[], int]] = {}
+        self.totals: dict[Metric, Callable[[], int]] = {}
         self._models: dict[str, ModelFigures] = {}
 
     def model(self, name: str) -> ModelFigures:
@@ -86,6 +87,8 @@ class Figures(Collector):
         yield _counter(metrics.GATEWAY_REJECTIONS, [((reason,), n) for reason, n in self.rejections.items()])
         for metric, ask in self.gauges.items():
             yield GaugeMetricFamily(metric.name, metric.help, value=ask())
+        for metric, ask in self.totals.items():
+            yield CounterMetricFamily(metric.name, metric.help, value=ask())
         models = list(self._models.items())
         yield _counter(metrics.GATEWAY_PROMPT_TOKENS, [((name,), of.prompt_tokens) for name, of in models])
         yield _counter(metrics.GATEWAY_OUTPUT_TOKENS, [((name,), of.output_tokens) for name, of in models])

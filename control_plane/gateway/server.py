@@ -98,6 +98,7 @@ class Gateway:
             metrics.GATEWAY_WAITING_FOR_TOKENIZER: lambda: prompts.waiting,
             metrics.GATEWAY_CONNECTIONS: lambda: len(listener.connections),
         }
+        figures.totals = {metrics.GATEWAY_CONNECTIONS_DROPPED: lambda: listener.dropped}
         self._registry.register(figures)
         # What is alive by now stays alive: keep it out of the collector's way, whose long pauses would be everyone's.
         gc.collect()

@@ -10,7 +10,7 @@ import time
 from typing import Protocol
 
 from control_plane.contracts.errors import InferDeckError, InternalError, RequestCancelled
-from control_plane.contracts.worker import Delta, Done, FinishReason, TokenLogprob
+from control_plane.contracts.worker import Delta, Done, Finish, FinishReason, TokenLogprob
 from control_plane.gateway.answer.bodies import Body, Choice
 from control_plane.gateway.answer.events import DONE_EVENT, Events
 from control_plane.gateway.answer.json_text import quoted
@@ -23,7 +23,11 @@ log = logging.getLogger(__name__)
 STREAM_HEADERS = b"content-type: text/event-stream\r\ncache-control: no-cache\r\nx-accel-buffering: no\r\n"
 
 MAX_HELD = 1024 * 1024
-"""Characters that are kept for a reader that has stopped reading; at more, it is dropped."""
+"""What is kept for a reader that has stopped reading, in characters and what else costs like them; at more, it is
+dropped."""
+
+_DELTA_COST = 16
+_LOGPROB_COST = 256
 
 _FINISH = {FinishReason.STOP: "stop", FinishReason.LENGTH: "length"}
 
@@ -78,7 +82,7 @@ class Sink:
             else:
                 self._take(delta)
         except Exception:
-            log.exception("an answer could not be written")
+            log.exception("an answer could not be written", extra={"request_id": self._exchange.request_id})
             self._owner.stop()
             self.failed(InternalError("The answer could not be written."))
 
@@ -89,7 +93,7 @@ class Sink:
         try:
             self._fail(error)
         except Exception:
-            log.exception("a failure could not be written")
+            log.exception("a failure could not be written", extra={"request_id": self._exchange.request_id})
             self._exchange.abort()
         self._owner.ended()
 
@@ -106,6 +110,35 @@ class Sink:
 
     def _fail(self, error: InferDeckError) -> None:
         raise NotImplementedError
+
+
+class _Held:
+    """Successive deltas of one choice, kept in parts: joining them as they come would copy all that is there."""
+
+    __slots__ = ("choice", "done", "finish", "logprobs", "texts")
+
+    def __init__(self, choice: int) -> None:
+        self.choice = choice
+        self.texts: list[str] = []
+        self.logprobs: list[TokenLogprob] = []
+        self.finish: Finish | None = None
+        self.done: Done | None = None
+
+    def add(self, delta: Delta) -> None:
+        if delta.text:
+            self.texts.append(delta.text)
+        self.logprobs += delta.logprobs
+        self.finish, self.done = delta.finish, delta.done
+
+    def joined(self) -> Delta:
+        return Delta(
+            0,
+            text="".join(self.texts),
+            choice=self.choice,
+            logprobs=tuple(self.logprobs),
+            finish=self.finish,
+            done=self.done,
+        )
 
 
 class StreamSink(Sink):
@@ -132,7 +165,7 @@ class StreamSink(Sink):
         self._begun = False
         self._before = [events.before(choice) for choice in range(choices)]
         self._after = events.after
-        self._held: list[Delta] = []
+        self._held: list[_Held] = []
         self._held_size = 0
         exchange.on_drained = self._drained
 
@@ -173,24 +206,13 @@ class StreamSink(Sink):
         return events
 
     def _hold(self, delta: Delta) -> None:
-        """Keep what a slow reader cannot take yet; its text is joined, so it costs what the text does."""
+        """Keep what a slow reader cannot take yet."""
         last = self._held[-1] if self._held else None
-        if last is not None and last.choice == delta.choice and last.finish is None:
-            last.text += delta.text
-            last.logprobs += delta.logprobs
-            last.finish, last.done = delta.finish, delta.done
-        else:
-            self._held.append(
-                Delta(
-                    0,
-                    text=delta.text,
-                    choice=delta.choice,
-                    logprobs=delta.logprobs,
-                    finish=delta.finish,
-                    done=delta.done,
-                )
-            )
-        self._held_size += len(delta.text) + 256 * len(delta.logprobs)
+        if last is None or last.choice != delta.choice or last.finish is not None:
+            last = _Held(delta.choice)
+            self._held.append(last)
+        last.add(delta)
+        self._held_size += _DELTA_COST + len(delta.text) + _LOGPROB_COST * len(delta.logprobs)
         if self._held_size > MAX_HELD:
             self._exchange.abort()
 
@@ -201,7 +223,7 @@ class StreamSink(Sink):
 
     def _release(self) -> tuple[str, Done | None]:
         held, self._held, self._held_size = self._held, [], 0
-        return "".join(map(self._text_of, held)), held[-1].done if held else None
+        return "".join(self._text_of(some.joined()) for some in held), held[-1].done if held else None
 
     def _fail(self, error: InferDeckError) -> None:
         if self._begun:

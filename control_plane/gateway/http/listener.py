@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import time
 from email.utils import formatdate
@@ -13,7 +14,10 @@ from control_plane.gateway.http.connection import Connection
 from control_plane.gateway.http.exchange import Exchange
 from control_plane.gateway.http.limits import Limits
 
+log = logging.getLogger(__name__)
+
 _SWEEP_S = 0.5
+_COMPLAIN_S = 10.0
 _BACKLOG = 2048
 
 
@@ -54,7 +58,10 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 class Listener:
-    """Accepts connections, sweeps their deadlines, and lets them end."""
+    """Accepts connections, sweeps their deadlines, and lets them end.
+
+    ``dropped`` counts connections that were ended at once because as many as there may be were open.
+    """
 
     def __init__(self, app: App, sock: socket.socket, limits: Limits) -> None:
         self.app = app
@@ -63,6 +70,8 @@ class Listener:
         self.connections: set[Connection] = set()
         self.now = time.monotonic()
         self.date = b""
+        self.dropped = 0
+        self._complained_at = -_COMPLAIN_S
         self._socket = sock
         self._held = 0
         self._server: asyncio.Server | None = None
@@ -99,7 +108,11 @@ class Listener:
     def opened(self, connection: Connection) -> None:
         self.connections.add(connection)
         self._empty.clear()
-        if self.closing or len(self.connections) > self.limits.connections:
+        if len(self.connections) > self.limits.connections:
+            self.dropped += 1
+            self._complain()
+            connection.abort()
+        elif self.closing:
             connection.abort()
 
     def closed(self, connection: Connection) -> None:
@@ -122,10 +135,24 @@ class Listener:
         """Bytes of request bodies in memory."""
         return self._held
 
+    def _complain(self) -> None:
+        now = time.monotonic()
+        if now - self._complained_at >= _COMPLAIN_S:
+            self._complained_at = now
+            log.warning(
+                "too many connections: new ones are dropped",
+                extra={"limit": self.limits.connections, "dropped": self.dropped},
+            )
+
     def _sweep(self) -> None:
+        """A connection that fails here takes neither the others' deadlines nor the next sweep with it."""
+        self._timer = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
         self.now = now = time.monotonic()
         self.date = b"date: %b\r\n" % formatdate(usegmt=True).encode()
         for connection in tuple(self.connections):
             if connection.receive_deadline <= now or connection.write_deadline <= now:
-                connection.expired(now)
-        self._timer = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
+                try:
+                    connection.expired(now)
+                except Exception:
+                    log.exception("a connection whose time was up could not be ended")
+                    connection.abort()

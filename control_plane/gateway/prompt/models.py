@@ -104,6 +104,7 @@ class ModelPrompts:
                         await asyncio.sleep(_RETRY_S)
                         continue
                 except InferDeckError as error:
+                    self._asked_at[model] = time.monotonic()
                     self._answer(model, error)
                 except Exception as error:
                     self._asked_at[model] = time.monotonic()

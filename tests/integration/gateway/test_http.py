@@ -275,6 +275,8 @@ async def test_more_connections_than_there_may_be_are_dropped() -> None:
         await until(lambda: sum(client.reader.at_eof() for client in clients) == 2)
         clients[0].send(request("/health", method="GET"))
         assert (await clients[0].answer()).status == 200
+        clients[0].send(request("/metrics", method="GET"))
+        assert b"inferdeck_gateway_connections_dropped_total 2.0" in (await clients[0].answer()).body
 
 
 async def test_a_client_that_waits_to_be_asked_for_the_body_is_asked(rig: Rig) -> None:

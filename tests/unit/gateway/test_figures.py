@@ -22,6 +22,7 @@ def test_everything_counted_can_be_read() -> None:
     figures.responses["models", 200] += 1
     figures.rejections["invalid_api_key"] += 1
     figures.gauges = {metrics.GATEWAY_IN_FLIGHT: lambda: 3}
+    figures.totals = {metrics.GATEWAY_CONNECTIONS_DROPPED: lambda: 4}
     model = figures.model("m")
     model.output_tokens += 5
     model.ttft.add(0.02)
@@ -35,6 +36,7 @@ def test_everything_counted_can_be_read() -> None:
     assert samples["inferdeck_gateway_responses_total", "200", "chat"] == 2
     assert samples["inferdeck_gateway_rejections_total", "invalid_api_key"] == 1
     assert samples["inferdeck_gateway_in_flight",] == 3
+    assert samples["inferdeck_gateway_connections_dropped_total",] == 4
     assert samples["inferdeck_gateway_output_tokens_total", "m"] == 5
     assert samples["inferdeck_gateway_time_to_first_token_seconds_bucket", "0.025", "m"] == 1
     assert samples["inferdeck_gateway_time_to_first_token_seconds_bucket", "0.01", "m"] == 0

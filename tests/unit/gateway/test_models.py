@@ -159,12 +159,14 @@ async def test_models_with_workers_are_ready_before_anyone_asks(router: StubRout
     warming.cancel()
 
 
+@pytest.mark.parametrize("refused", [True, False])
 async def test_a_model_whose_tokenizer_is_broken_is_not_tried_again_all_the_time(
-    router: StubRouter, prompts: ModelPrompts
+    router: StubRouter, prompts: ModelPrompts, refused: bool
 ) -> None:
-    router.bundles["m"] = broken = bundle()
-    router.bundles["n"] = bundle("unigram")
+    broken = bundle()
     broken.files["tokenizer.json"] = b"{}"
+    router.bundles["m"] = InternalError("no") if refused else broken
+    router.bundles["n"] = bundle("unigram")
     warming = asyncio.create_task(prompts.keep_warm())
     await until(lambda: prompts.get("n"))
     await asyncio.sleep(0.05)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -204,15 +205,36 @@ def test_what_is_held_for_a_slow_reader_comes_before_an_error() -> None:
     assert rig.events[-1]["error"]["code"] == "worker_lost"
 
 
-def test_a_reader_that_has_stopped_is_dropped_when_too_much_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sinks, "MAX_HELD", 10)
+@pytest.mark.parametrize("text", ["b" * 10, ""])
+def test_a_reader_that_has_stopped_is_dropped_when_too_much_is_held(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(sinks, "MAX_HELD", 40)
     rig = Rig()
     rig.sink.delta(Delta(1, [5], "a"))
     rig.exchange.paused = True
-    rig.sink.delta(Delta(1, [5], "b" * 10))
+    rig.sink.delta(Delta(1, [5], text))
     assert not rig.wire.aborted
-    rig.sink.delta(Delta(1, [5], "b"))
+    for _ in range(2):
+        rig.sink.delta(Delta(1, [5], text))
     assert rig.wire.aborted
+
+
+def test_what_is_held_is_not_copied_for_every_token() -> None:
+    rig = Rig()
+    rig.sink.delta(Delta(1, [5], "a"))
+    rig.exchange.paused = True
+    first = Delta(1, [5], "b" * 1000)
+    rig.sink.delta(first)
+    tracemalloc.start()
+    try:
+        for _ in range(10):
+            rig.sink.delta(Delta(1, [5], "c" * 1000))
+            tracemalloc.reset_peak()
+        before, _ = tracemalloc.get_traced_memory()
+        rig.sink.delta(Delta(1, [5], "c"))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak - before < 5_000
 
 
 def test_log_probabilities_come_with_the_step_that_made_them() -> None:
@@ -249,13 +271,17 @@ def test_a_failure_of_a_plain_call() -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_delta_that_cannot_be_written_ends_the_call_and_never_reaches_the_router(stream: bool) -> None:
+def test_a_delta_that_cannot_be_written_ends_the_call_and_never_reaches_the_router(
+    stream: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     rig = Rig(stream=stream)
+    rig.exchange.request_id = "req-1"
     rig.sink.delta(Delta(1, [5], "x"))
     rig.sink.delta(Delta(1, [5], "\ud800", choice=7, finish=STOP, done=DONE))
     assert rig.owner.stops == 1
     assert rig.owner.ends == 1
     assert b"internal_error" in rig.body
+    assert [vars(record).get("request_id") for record in caplog.records] == ["req-1"]
 
 
 Cut = Callable[[str], list[str]]
