@@ -1,26 +1,22 @@
 """Structured logs: one JSON object per line, the same from every process of the system.
 
-A line has ``time`` (UTC), ``level``, ``component``, ``logger``, ``message``, the fields given to ``setup_logging``, the
-request id where one is set, and whatever the call passed as ``extra=``. Credentials are cut out wherever they turn up,
+A line has ``time`` (UTC), ``level``, ``component``, ``logger``, ``message``, the fields given to ``setup_logging``, and
+whatever the call passed as ``extra=``: ``request_id`` where it is about one. Many requests share one task, so that no
+context could carry it. Credentials are cut out wherever they turn up,
 tracebacks included; prompts and outputs are never passed to a logger in the first place.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import re
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
 from typing import Any
-
-request_id: ContextVar[str] = ContextVar("request_id", default="")
 
 _CREDENTIAL = re.compile(
     r"\b(?:sk-|op-inferdeck-)[A-Za-z0-9_-]{6,}"
@@ -33,16 +29,6 @@ _RECORD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "ascti
 def redact(text: str) -> str:
     """The text without API keys, operator keys, bearer tokens and passwords in URLs."""
     return _CREDENTIAL.sub("[redacted]", text)
-
-
-@contextlib.contextmanager
-def request_scope(identifier: str) -> Iterator[None]:
-    """Everything logged inside carries this request id."""
-    token = request_id.set(identifier)
-    try:
-        yield
-    finally:
-        request_id.reset(token)
 
 
 class JsonFormatter(logging.Formatter):
@@ -61,8 +47,6 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        if identifier := request_id.get():
-            line["request_id"] = identifier
         line |= {
             name: value
             for name, value in vars(record).items()

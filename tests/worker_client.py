@@ -16,8 +16,8 @@ from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1 import worker_pb2_grpc
 from control_plane.contracts.wire.channel import CLIENT_OPTIONS
 from control_plane.contracts.wire.convert import to_wire
-from control_plane.contracts.wire.frames import deltas_from_wire
 from control_plane.contracts.worker import Delta, Finish, Generate, Sampling
+from tests.frames import deltas_from_wire
 from workers.engine.scripted.tokenizer import ByteTokenizer, builtin_files
 
 TOKENIZER = ByteTokenizer(builtin_files())

@@ -94,7 +94,7 @@ class Dispatcher:
         request = Request(self, call, sink, self._seq, now)
         self._ledger.open(request)
         self._drain(call.model)
-        if self._closed:
+        if not request.phase.active:  # a sink that was told of another call's end has closed everything
             return request
         try:
             if self.placement.place(request).chosen is None:

@@ -12,7 +12,7 @@ KeyPath = tuple[str | int, ...]
 Problem = tuple[KeyPath, str]
 
 ENGINES: Final = ("vllm", "scripted")
-PROFILES: Final = ("least_load",)
+PROFILES: Final = ("least_load", "balanced", "round_robin")
 _DTYPES: Final = ("auto", "bfloat16", "float16", "float32", "half", "float")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 

@@ -56,14 +56,8 @@ def tokens_from_wire(frame: pb.WorkerFrame) -> Iterable[tuple[int, int, str]]:
     return zip(frame.token_calls[:], frame.token_ids[:], frame.token_texts[:], strict=True)
 
 
-def deltas_from_wire(frame: pb.WorkerFrame) -> list[Delta]:
-    """Everything that a frame says, each call's deltas in order."""
-    deltas = [Delta(call, (token_id,), text) for call, token_id, text in tokens_from_wire(frame)]
-    deltas.extend(map(delta_from_wire, frame.deltas))
-    return deltas
-
-
 def delta_from_wire(wire: pb.Delta) -> Delta:
+    """One of a frame's other deltas."""
     delta = Delta(wire.call, tuple(wire.token_ids), wire.text, wire.choice)
     if wire.logprobs:
         delta.logprobs = tuple(from_wire(entry, TokenLogprob) for entry in wire.logprobs)

@@ -12,6 +12,8 @@ from control_plane.router.scheduling.filters import USABLE
 from control_plane.router.scheduling.interfaces import Filter, Picker, Scorer
 from control_plane.router.scheduling.pickers import MaxRandomTies, RoundRobin
 from control_plane.router.scheduling.scorers.inflight_tokens import InflightTokens
+from control_plane.router.scheduling.scorers.kv_headroom import KvHeadroom
+from control_plane.router.scheduling.scorers.queue_depth import QueueDepth
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +92,18 @@ def _least_load(rng: Random) -> Profile:
     return Profile("least_load", ((InflightTokens(), 1.0),), MaxRandomTies(rng))
 
 
+def _balanced(rng: Random) -> Profile:
+    """Also what workers say of themselves: for workers that several routers load, or whose KV cache fills first."""
+    return Profile("balanced", ((InflightTokens(), 2.0), (QueueDepth(), 1.0), (KvHeadroom(), 1.0)), MaxRandomTies(rng))
+
+
 def _round_robin(rng: Random) -> Profile:
     return Profile("round_robin", ((InflightTokens(), 1.0),), RoundRobin())
 
 
-PROFILES: dict[str, Callable[[Random], Profile]] = {"least_load": _least_load, "round_robin": _round_robin}
+PROFILES: dict[str, Callable[[Random], Profile]] = {
+    "least_load": _least_load,
+    "balanced": _balanced,
+    "round_robin": _round_robin,
+}
 """Every profile that can be named in the settings."""

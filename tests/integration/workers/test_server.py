@@ -18,8 +18,8 @@ from control_plane.contracts.errors import DropReason
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.wire.channel import CLIENT_OPTIONS
 from control_plane.contracts.wire.convert import to_wire
-from control_plane.contracts.wire.frames import deltas_from_wire
 from control_plane.contracts.worker import CallError, FinishReason, Generate, Sampling, WorkerState
+from tests.frames import deltas_from_wire
 from tests.scripted_worker import ScriptedServer, scripted_server
 from tests.worker_client import TOKENIZER, WorkerClient, script, worker_client
 from workers import calls as calls_module

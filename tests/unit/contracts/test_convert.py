@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from control_plane.contracts import fleet, worker
 from control_plane.contracts.v1 import operator_pb2, worker_pb2
 from control_plane.contracts.wire.convert import from_wire, to_wire
-from control_plane.contracts.wire.frames import deltas_from_wire, frame_to_wire
+from control_plane.contracts.wire.frames import frame_to_wire
 from control_plane.contracts.worker import (
     CallError,
     Delta,
@@ -24,6 +24,7 @@ from control_plane.contracts.worker import (
     Stages,
     TokenLogprob,
 )
+from tests.frames import deltas_from_wire
 
 PAIRS: list[tuple[type, type[Message]]] = [
     (cls, message)

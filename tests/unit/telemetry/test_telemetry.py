@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from control_plane.telemetry import redact, request_scope, setup_logging
+from control_plane.telemetry import redact, setup_logging
 
 
 @pytest.fixture
@@ -41,14 +41,6 @@ def test_a_line_has_its_component_fields_and_extras(log: Path) -> None:
     assert line["component"] == "gateway"
     assert (line["gateway"], line["worker"]) == ("g1", "w1")
     assert (line["level"], line["logger"], line["message"]) == ("info", "a.b", "hello you")
-    assert "request_id" not in line
-
-
-def test_the_request_id_is_there_inside_its_scope_only(log: Path) -> None:
-    with request_scope("req-1"):
-        logging.info("in")
-    logging.info("out")
-    assert [line.get("request_id") for line in lines(log)] == ["req-1", None]
 
 
 def test_credentials_are_cut_out_of_messages_extras_and_tracebacks(log: Path) -> None:

@@ -15,6 +15,7 @@ from control_plane.router.scheduling.profile import PROFILES, Profile
 from control_plane.router.scheduling.scorers.inflight_tokens import InflightTokens
 from control_plane.router.scheduling.scorers.kv_headroom import KvHeadroom
 from control_plane.router.scheduling.scorers.queue_depth import QueueDepth
+from control_plane.settings import rules
 
 NOW = 100.0
 ASK = Ask("m", 10, 20, 20.0)
@@ -128,6 +129,21 @@ def test_where_all_are_stale_our_own_count_decides() -> None:
     idle = candidate("idle", others=40, sampled_mono=stale)
     decision = PROFILES["least_load"](Random(0)).decide(ASK, [busy, idle], NOW)
     assert decision.chosen is idle
+
+
+def test_every_profile_can_be_named_in_the_settings_and_no_other() -> None:
+    assert set(rules.PROFILES) == set(PROFILES)
+    assert all(PROFILES[name](Random(0)).name == name for name in PROFILES)
+
+
+def test_balanced_hears_what_workers_say_of_themselves() -> None:
+    quiet, queued, full = candidate("quiet"), candidate("queued", waiting=3), candidate("full", kv_usage=0.9)
+    for seed in range(5):
+        decision = PROFILES["balanced"](Random(seed)).decide(ASK, [queued, full, quiet], NOW)
+        assert decision.chosen is quiet
+        assert decision.scorers == ("inflight_tokens", "queue_depth", "kv_headroom")
+    loaded = candidate("loaded", tokens=1e9)
+    assert PROFILES["balanced"](Random(0)).decide(ASK, [loaded, queued], NOW).chosen is queued
 
 
 def test_equals_share_at_random() -> None:
