@@ -296,6 +296,8 @@ def _run_gateway(home: Home, settings: Settings, options: argparse.Namespace) ->
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_gateway(home, settings, options.id, options.port, options.rather))
     except InferDeckError as error:
+        _tell(error)
+        # Last, because the end of its log is what the control plane tells of a gateway that ended.
         log.error(error.message, extra={"hint": error.hint})
         return 2 if isinstance(error, SettingsError) else 1
     return 0

@@ -13,6 +13,7 @@ import grpc
 
 from control_plane.contracts.errors import DropReason, Forbidden, InferDeckError, Unauthenticated
 from control_plane.contracts.wire.status import abort_with
+from control_plane.store.keys import API_KEY_PREFIX
 
 OPEN: Final = ("/grpc.health.v1.Health/",)
 """Methods that need no key: whether the service is up."""
@@ -54,7 +55,7 @@ class OperatorAuth(grpc.aio.ServerInterceptor):
             return None
         if not token:
             return Unauthenticated("the operator key is missing", hint=_HINT)
-        if token.startswith("sk-") and await self._is_callers(token):
+        if token.startswith(API_KEY_PREFIX) and await self._is_callers(token):
             return Forbidden("an API key is not an operator key", reason=DropReason.NOT_AN_OPERATOR, hint=_HINT)
         return Unauthenticated("the operator key is wrong", hint=_HINT)
 

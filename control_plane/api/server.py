@@ -16,7 +16,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from control_plane.api.auth import Keys, OperatorAuth
-from control_plane.contracts.errors import InferDeckError, InternalError, InvalidRequest
+from control_plane.contracts.errors import Conflict, InferDeckError, InternalError, InvalidRequest
 from control_plane.contracts.fleet import GatewayIdentity, RouterReport
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.v1 import operator_pb2_grpc
@@ -59,8 +59,15 @@ class ApiServer:
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
 
     def bind(self, host: str, port: int) -> str:
-        """The address that was taken; port 0 is any. Raises RuntimeError if it cannot be had."""
-        return f"{host}:{self._server.add_insecure_port(f'{host}:{port}')}"
+        """The address that was taken; port 0 is any. Raises Conflict if it cannot be had."""
+        try:
+            return f"{host}:{self._server.add_insecure_port(f'{host}:{port}')}"
+        except RuntimeError as error:
+            raise Conflict(
+                f"api.port: cannot listen on {host}:{port}: {error}",
+                param="api.port",
+                hint="set host and port in [api] of the config file; port 0 takes any free one",
+            ) from None
 
     async def start(self) -> None:
         await self._server.start()

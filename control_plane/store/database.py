@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import sqlalchemy as sa
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, ProgrammingError
+from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, OperationalError, ProgrammingError
 
-from control_plane.contracts.errors import SettingsError, Unavailable
+from control_plane.contracts.errors import Conflict, SettingsError, Unavailable
 
 HEAD: Final = "0001"
 """The newest migration in ``migrations/versions``."""
@@ -32,7 +32,8 @@ class Database:
     def open(cls, url: str, default: Path, *, migrate: bool = True) -> Self:
         """Connect to ``url`` (empty: SQLite in the file ``default``) and bring the tables up to date.
 
-        Raises SettingsError for an URL that cannot be used, Unavailable when the database does not answer.
+        Raises SettingsError for an URL that cannot be used, Unavailable when the database does not answer, Conflict for
+        one that a newer version made, or that is no database.
         """
         try:
             engine = sa.create_engine(url or f"sqlite:///{default}", pool_pre_ping=not _is_sqlite(url))
@@ -48,11 +49,10 @@ class Database:
             sa.event.listen(engine, "connect", _prepare_sqlite)
         database = cls(engine)
         try:
-            if migrate:
-                database._migrate()
-        except OperationalError as error:
+            database._prepare(migrate=migrate)
+        except BaseException:
             engine.dispose()
-            raise Unavailable(f"the store does not answer: {error.orig}", hint="check [store] url") from None
+            raise
         return database
 
     @contextlib.contextmanager
@@ -63,20 +63,39 @@ class Database:
     def close(self) -> None:
         self._engine.dispose()
 
-    def _migrate(self) -> None:
-        if self._version() == HEAD:
-            return
+    def _prepare(self, *, migrate: bool) -> None:
+        where = self._engine.url.render_as_string(hide_password=True)
+        try:
+            version = self._version()
+            if migrate and version != HEAD:
+                self._migrate(version, where)
+        except OperationalError as error:
+            raise Unavailable(f"the store {where} does not answer: {error.orig}", hint="check [store] url") from None
+        except DatabaseError as error:
+            raise Conflict(
+                f"the store {where} cannot be used: {error.orig}",
+                hint="move that file away, or set [store] url to another one",
+            ) from None
+
+    def _migrate(self, version: str | None, where: str) -> None:
         # Imported here: alembic costs a third of a second, and only a new store or a new version needs it.
         logging.getLogger("alembic").setLevel(logging.WARNING)
         from alembic import command
         from alembic.config import Config
+        from alembic.util import CommandError
 
         config = Config()
         config.set_main_option("script_location", "control_plane.store:migrations")
         config.set_main_option("path_separator", "os")
-        with self._engine.begin() as connection:
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+        try:
+            with self._engine.begin() as connection:
+                config.attributes["connection"] = connection
+                command.upgrade(config, "head")
+        except CommandError as error:
+            raise Conflict(
+                f"the store {where} has version {version}, which this InferDeck ({HEAD}) does not know: {error}",
+                hint="run the version of InferDeck that made it, or set [store] url to another one",
+            ) from None
 
     def _version(self) -> str | None:
         try:

@@ -12,7 +12,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from control_plane.contracts.errors import SettingsError, Unavailable
+from control_plane.contracts.errors import Conflict, SettingsError, Unavailable
 from control_plane.contracts.fleet import Event
 from control_plane.store import ApiKeys, Database, DesiredState, EventLog
 from control_plane.store.database import HEAD
@@ -154,3 +154,24 @@ def test_events_are_kept_in_order_and_bounded(database: Database) -> None:
     assert kept[-1] == Event(600, 600.0, "kind", "worker/w", "message 600", "info")
     assert [event.seq for event in log.since(598)] == [599, 600]
     assert [event.seq for event in log.since(0, limit=2)] == [599, 600]
+
+
+@pytest.mark.parametrize("migrate", [True, False])
+def test_a_file_that_is_no_database_is_told_by_its_name(path: Path, migrate: bool) -> None:
+    path.write_text("this is a text, and a long one at that\n" * 100)
+    with pytest.raises(Conflict, match="file is not a database") as caught:
+        Database.open("", path, migrate=migrate)
+    assert str(path) in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_database_of_a_newer_version_is_told_and_left_as_it_is(path: Path, database: Database) -> None:
+    with database.transaction() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    database.close()
+    with pytest.raises(Conflict, match="has version 9999") as caught:
+        Database.open("", path)
+    assert str(path) in caught.value.message
+    assert caught.value.hint
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("9999",)]
