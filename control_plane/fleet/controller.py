@@ -8,7 +8,7 @@ import dataclasses
 import logging
 import signal
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,7 +39,8 @@ from control_plane.fleet.link import Link
 from control_plane.fleet.pools import Pools
 from control_plane.fleet.reconciler import plan, replica_number
 from control_plane.fleet.requests import Requests
-from control_plane.fleet.state import Fleet, Replica, Stage
+from control_plane.fleet.state import START_SILENCE_S, Fleet, Replica, Stage
+from control_plane.fleet.tasks import Tasks
 from control_plane.fleet.worker import Worker
 from control_plane.fleet.worker_client import WorkerClient
 
@@ -73,7 +74,7 @@ class Controller:
         self._discovery = Discovery(launcher, pools)
         self._scanned_at = -SCAN_S
         self._links: dict[str, asyncio.Task[None]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._blocked: dict[str, tuple[str, float, bool]] = {}
         self._woken = asyncio.Event()
         self._halted = False
@@ -131,9 +132,7 @@ class Controller:
             worker.enter(Stage.STOPPING, "the system is shut down")
         self._changes.bump(structural=True)
         await asyncio.gather(*(self._end(worker, grace_s, killed_s) for worker in ending))
-        for task in (*self._links.values(), *self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._links.values(), *self._tasks, return_exceptions=True)
+        await self._tasks.cancel()
         for worker in self.workers.values():
             self._clean_up(worker, forget=True)
 
@@ -220,7 +219,7 @@ class Controller:
                 hung = worker.health.life is Life.LOST
                 worker.enter(Stage.STOPPING, why)
                 self._events.record("worker_stopping", f"worker/{worker_id}", why, "warning" if hung else "info")
-                self._spawn(self._ask_to_end(worker, 0.0 if hung else STOP_GRACE_S))
+                self._tasks.spawn(self._ask_to_end(worker, 0.0 if hung else STOP_GRACE_S), f"stop {worker_id}")
             case Kill(worker_id):
                 worker = self.workers[worker_id]
                 worker.killed = True
@@ -243,11 +242,15 @@ class Controller:
         worker.starting = True
         again = f" again, restart {worker.restarts}" if worker.restarts else ""
         self._events.record("worker_starting", f"worker/{worker_id}", f"starting{again}")
-        self._spawn(self._launch(worker))
+        self._tasks.spawn(self._launch(worker), f"launch {worker_id}")
 
     async def _launch(self, worker: Worker) -> None:
         try:
-            process = await self._launcher.start(worker.spec)
+            async with asyncio.timeout(START_SILENCE_S):
+                process = await self._launcher.start(worker.spec)
+        except TimeoutError:
+            worker.end(f"no process was made in {START_SILENCE_S / 60:.0f} minutes")
+            return
         except LaunchFailed as error:
             worker.end(error.message)
             return
@@ -284,8 +287,8 @@ class Controller:
     def _look_after(self, worker: Worker, process: Process) -> None:
         worker.process = process
         link = Link(worker, self._launcher, self._linked(worker), lambda why: self._refuse(worker, why))
-        self._links[worker.id] = asyncio.create_task(link.run(), name=f"link {worker.id}")
-        self._spawn(self._until_end(worker, process))
+        self._links[worker.id] = self._tasks.keep(link.run, f"link {worker.id}")
+        self._tasks.spawn(self._until_end(worker, process), f"end of {worker.id}")
 
     def _linked(self, worker: Worker) -> Any:
         ready = False
@@ -307,7 +310,7 @@ class Controller:
     def _refuse(self, worker: Worker, why: str) -> None:
         self._events.record("worker_refused", f"worker/{worker.id}", why, "error")
         worker.enter(Stage.STOPPING, why)
-        self._spawn(self._ask_to_end(worker, 0.0))
+        self._tasks.spawn(self._ask_to_end(worker, 0.0), f"stop {worker.id}")
 
     async def _until_end(self, worker: Worker, process: Process) -> None:
         await process.wait()
@@ -315,11 +318,15 @@ class Controller:
         if link is not None:
             link.cancel()
         expected = worker.stage is Stage.STOPPING and worker.retiring
-        said = self._launcher.announcement(worker.id)
-        worker.end(process.exit if expected else cause_of(process.exit, said, Path(worker.log_path)))
-        kill_session(process.pid, process.ticks)
-        self._changes.bump(structural=True)
-        self.wake()
+        how = process.exit
+        try:
+            if not expected:
+                how = cause_of(how, self._launcher.announcement(worker.id), Path(worker.log_path))
+            kill_session(process.pid, process.ticks)
+        finally:
+            worker.end(how)
+            self._changes.bump(structural=True)
+            self.wake()
 
     def _fail(self, worker: Worker, failures: int, restart_at: float, now: float) -> None:
         cause = worker.ended or "ended"
@@ -341,7 +348,7 @@ class Controller:
         self._requests.worker_forgotten(worker.id)
         if worker.id in self._cordoned:
             self._cordoned.discard(worker.id)
-            self._spawn(self._pools.uncordon(worker.id))
+            self._tasks.spawn(self._pools.uncordon(worker.id), f"uncordon {worker.id}")
         self._events.record("worker_gone", f"worker/{worker.id}", "stopped" if worker.ended is not None else "removed")
 
     def _tell(self, worker: Worker, what: Callable[[WorkerClient], Awaitable[Any]]) -> None:
@@ -352,7 +359,7 @@ class Controller:
                 await what(client)
 
         if worker.client is not None and worker.stage is Stage.SERVING:
-            self._spawn(say(worker.client))
+            self._tasks.spawn(say(worker.client), f"tell {worker.id}")
 
     async def _ask_to_end(self, worker: Worker, grace_s: float) -> None:
         if worker.client is not None and worker.info is not None:
@@ -395,13 +402,3 @@ class Controller:
                 self._events.record("pool_blocked", f"pool/{each.pool}", each.why, "warning")
                 told = True
             self._blocked[each.pool] = (why, since, told)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a task failed", exc_info=error)

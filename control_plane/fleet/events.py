@@ -9,10 +9,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-from sqlalchemy.exc import SQLAlchemyError
-
 from control_plane.contracts.fleet import Event
 from control_plane.fleet.changes import Changes
+from control_plane.fleet.tasks import Tasks
 from control_plane.store import EventLog
 
 RECENT: Final = 1000
@@ -31,7 +30,7 @@ class Events:
         self._recent: deque[Event] = deque(store.since(0, RECENT), maxlen=RECENT)
         self._last = store.last()
         self._unsaved: asyncio.Queue[Event | None] = asyncio.Queue()
-        self._saving = asyncio.create_task(self._save(), name="events")
+        self._saving = Tasks().keep(self._save, "events")
 
     def record(self, kind: str, subject: str, message: str, severity: str = "info") -> None:
         """Something happened. ``subject`` is like "worker/smollm2-1", ``severity`` info, warning or error."""
@@ -73,7 +72,7 @@ class Events:
                 try:
                     await asyncio.to_thread(self._store.append, event)
                     break
-                except SQLAlchemyError as error:
+                except Exception as error:
                     log.warning(
                         "an event could not be stored",
                         extra={"seq": event.seq, "attempt": attempt, "cause": str(error)},

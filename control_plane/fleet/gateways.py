@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import logging
 import signal
@@ -23,10 +24,11 @@ from control_plane.contracts.worker_spec import start_ticks
 from control_plane.fleet.cause import cause_of
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.events import Events
-from control_plane.fleet.launcher.log_file import open_log, rotate
+from control_plane.fleet.launcher.log_file import open_log
 from control_plane.fleet.launcher.process import Process, boot_unix, kill_session
 from control_plane.fleet.routers import Routers
 from control_plane.fleet.state import STABLE_S, backoff_s
+from control_plane.fleet.tasks import Tasks
 from control_plane.settings import GatewaySettings, Home
 
 POLL_S: Final = 0.05
@@ -80,7 +82,7 @@ class Gateways:
         self._changes = changes
         self._urls_changed = urls_changed
         self._gateways = {f"g{n}": GatewayProcess(f"g{n}") for n in range(1, settings.replicas + 1)}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = Tasks()
         self._stopping = False
 
     def all(self) -> tuple[GatewayProcess, ...]:
@@ -111,10 +113,8 @@ class Gateways:
         await _end(unwanted, signal.SIGKILL, LAST_WORDS_S)
 
     def start(self) -> None:
-        self._tasks = [
-            asyncio.create_task(self._supervise(gateway), name=f"gateway {gateway.id}")
-            for gateway in self._gateways.values()
-        ]
+        for gateway in self._gateways.values():
+            self._tasks.keep(functools.partial(self._supervise, gateway), f"gateway {gateway.id}")
 
     def port(self, gateway_id: str) -> int:
         """The port that settings give a gateway; 0 is any."""
@@ -125,9 +125,7 @@ class Gateways:
         """Stop them all: no new connections at once; what runs may go on for the grace, in seconds, or until told to
         hurry."""
         self._stopping = True
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.cancel()
         running = [gateway.process for gateway in self.all() if gateway.process is not None]
         if grace_s > 0:
             hurried = asyncio.create_task(hurry.wait())
@@ -146,6 +144,8 @@ class Gateways:
                 try:
                     gateway.process = self._spawn(gateway)
                 except OSError as error:
+                    gateway.process = None
+                    gateway.failures += 1
                     gateway.reason = f"cannot be started: {error}"
             if gateway.process is not None:
                 await self._until_end(gateway, gateway.process)
@@ -156,7 +156,7 @@ class Gateways:
 
     async def _until_end(self, gateway: GatewayProcess, process: Process) -> None:
         began = asyncio.get_running_loop().time()
-        watching = asyncio.create_task(self._watch_url(gateway, process))
+        watching = self._tasks.keep(functools.partial(self._watch_url, gateway, process), f"address of {gateway.id}")
         try:
             await process.wait()
         finally:
@@ -185,7 +185,6 @@ class Gateways:
 
     def _spawn(self, gateway: GatewayProcess) -> Process:
         log_path = self._home.log(f"gateway-{gateway.id}")
-        rotate(log_path)
         command = [sys.executable, "-m", "control_plane", "gateway", "--home", str(self._home.root)]
         command += ["--id", gateway.id, "--port", str(self.port(gateway.id))]
         if not self.port(gateway.id) and gateway.url:
@@ -196,9 +195,16 @@ class Gateways:
             child = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
-        write_record(self._home.gateway(gateway.id), child.pid, "")
+        try:
+            write_record(self._home.gateway(gateway.id), child.pid, "")
+            process = Process.of_child(child)
+        except BaseException:
+            # Nobody would look after it, nor find it again.
+            child.kill()
+            child.wait()
+            raise
         log.info("gateway process made", extra={"gateway": gateway.id, "gateway_pid": child.pid})
-        return Process.of_child(child)
+        return process
 
     def _attach(self, path: Path, record: dict[str, Any]) -> Process | None:
         with contextlib.suppress(OSError):
@@ -227,8 +233,11 @@ def write_record(path: Path, pid: int, url: str) -> None:
     """Who a gateway is, and where it listens once it does."""
     record = {"id": path.stem, "pid": pid, "start_ticks": start_ticks(pid), "url": url}
     draft = path.with_name(f".{path.name}.{pid}")
-    draft.write_text(json.dumps(record))
-    draft.replace(path)
+    try:
+        draft.write_text(json.dumps(record))
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 async def _end(

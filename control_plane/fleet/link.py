@@ -47,8 +47,14 @@ class Link:
         patience = time.monotonic() + LOST_STOP_S
         try:
             while True:
-                with contextlib.suppress(InferDeckError):
+                try:
                     await self._talk(client, announcement)
+                except Refused:
+                    raise
+                except InferDeckError:
+                    pass
+                except Exception:
+                    log.exception("the line to a worker broke", extra={"worker": self._worker.id})
                 if self._worker.load is None and time.monotonic() > patience:
                     raise Refused(f"it announced {announcement.address} and does not answer there")
                 await asyncio.sleep(RETRY_S)
@@ -66,6 +72,7 @@ class Link:
             if said is not None and self._own(said):
                 if said != worker.announcement:
                     worker.announcement = said
+                    worker.moved_at = time.monotonic()
                     worker.instance_id = said.instance_id or worker.instance_id
                     if said.detail:
                         worker.reason = _progress(said)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,6 +16,8 @@ POLL_S: Final = 0.1
 CHUNK: Final = 65_536
 DEFAULT_LINES: Final = 200
 ROTATE_S: Final = 5.0
+
+log = logging.getLogger(__name__)
 
 
 class Logs:
@@ -61,10 +64,13 @@ class Logs:
             reader.close()
 
     async def keep_short(self) -> None:
-        """Rotate whatever gets too long, without end."""
+        """Rotate whatever gets too long, without end. One that cannot be rotated is tried again and again."""
         while True:
             for path in self._folder.glob("*.log"):
-                await asyncio.to_thread(rotate, path)
+                try:
+                    await asyncio.to_thread(rotate, path)
+                except OSError as error:
+                    log.warning("a log could not be rotated", extra={"path": str(path), "cause": str(error)})
             await asyncio.sleep(ROTATE_S)
 
 

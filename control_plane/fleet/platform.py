@@ -21,6 +21,7 @@ from control_plane.fleet.pools import Pools
 from control_plane.fleet.requests import Requests
 from control_plane.fleet.routers import Routers
 from control_plane.fleet.snapshots import Snapshots
+from control_plane.fleet.tasks import Tasks
 from control_plane.settings import Home, Settings
 from control_plane.store import Database, DesiredState, EventLog
 
@@ -65,7 +66,7 @@ class Platform:
         self.ended = asyncio.Event()
         self._launcher = launcher
         self._home = home
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = Tasks()
         self._shutting_down: asyncio.Task[None] | None = None
         self._progress: list[ShutdownProgress] = []
         self._hurry = asyncio.Event()
@@ -77,11 +78,9 @@ class Platform:
     def start(self) -> None:
         """Make what is there what is wanted, from now on. ``gateways.find`` comes before."""
         self.gateways.start()
-        self._tasks = [
-            asyncio.create_task(self.controller.run(), name="controller"),
-            asyncio.create_task(self.logs.keep_short(), name="logs"),
-            asyncio.create_task(self._expire(), name="routers"),
-        ]
+        self._tasks.keep(self.controller.run, "controller")
+        self._tasks.keep(self.logs.keep_short, "logs")
+        self._tasks.keep(self._expire, "routers")
 
     def request_shutdown(self, grace_s: float) -> None:
         """Begin to shut down. Asked again, the earlier end of the grace counts."""
@@ -116,9 +115,7 @@ class Platform:
             await asyncio.gather(self.controller.halt(0.0), self._launcher.close())
             await self.controller.sweep()
             self._tell(f"workers stopped: {', '.join(workers) or 'none ran'}")
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._tasks.cancel()
             await self.events.close()
             self._remove_drafts()
         except BaseException:

@@ -31,6 +31,7 @@ from control_plane.fleet.health import Life
 from control_plane.fleet.state import (
     LOST_STOP_S,
     STABLE_S,
+    START_SILENCE_S,
     STOP_S,
     SURGE,
     Fleet,
@@ -121,6 +122,9 @@ def _single(replica: Replica, now: float) -> Action | None:
         return Kill(replica.id) if overdue else None
     if replica.stage is Stage.WAITING:
         return Forget(replica.id) if replica.retiring else None
+    silent_s = now - max(replica.since, replica.moved_at)
+    if replica.stage is Stage.STARTING and silent_s > START_SILENCE_S:
+        return Stop(replica.id, f"its start has shown no progress for {silent_s / 60:.0f} minutes")
     if replica.life is Life.LOST and now - replica.signed_at > LOST_STOP_S:
         return Stop(replica.id, f"no sign of life for {now - replica.signed_at:.0f} s")
     if replica.retiring and (replica.stage is Stage.STARTING or (replica.drained and replica.idle)):

@@ -23,6 +23,10 @@ STOP_S: Final = 15.0
 LOST_STOP_S: Final = 60.0
 """How long a worker may show no sign of life before it is replaced."""
 
+START_SILENCE_S: Final = 900.0
+"""How long a worker that starts may announce nothing new before it is started again. Downloads and conversions announce
+their progress; what may be silent for long is a large model that is read or compiled."""
+
 
 class Stage(Enum):
     """Where one worker's process is in its life."""
@@ -52,9 +56,10 @@ class Replica:
     """One worker as it is.
 
     ``ended`` says how its process ended, once it has. ``retiring``: on its way out by the fleet's own decision, it
-    gets no new work. ``drained``: the worker itself confirmed that it takes no new work. ``outdated``: it runs other
-    settings than its pool has now. ``idle`` needs a fresh load that shows nothing, and no router that holds a
-    request on it; what is not known is not idle. ``in_flight`` is the most that anyone counts.
+    gets no new work. ``moved_at``: when it last announced something new while it started. ``drained``: the worker
+    itself confirmed that it takes no new work. ``outdated``: it runs other settings than its pool has now. ``idle``
+    needs a fresh load that shows nothing, and no router that holds a request on it; what is not known is not idle.
+    ``in_flight`` is the most that anyone counts.
     """
 
     id: str
@@ -64,6 +69,7 @@ class Replica:
     ended: str | None = None
     life: Life = Life.UNKNOWN
     signed_at: float = 0.0
+    moved_at: float = 0.0
     in_flight: int = 0
     idle: bool = False
     cordoned: bool = False

@@ -35,6 +35,7 @@ class Worker:
     starting: bool = False
     ended: str | None = None
     announcement: Announcement | None = None
+    moved_at: float = 0.0
     instance_id: str = ""
     client: WorkerClient | None = None
     info: WorkerInfo | None = None
@@ -115,6 +116,7 @@ class Worker:
             ended=self.ended,
             life=self.health.life if self.stage is Stage.SERVING else Life.UNKNOWN,
             signed_at=self.health.signed_at,
+            moved_at=self.moved_at,
             in_flight=self.in_flight(routed, now),
             idle=self.idle(routed, now),
             cordoned=self.cordoned,

@@ -13,6 +13,7 @@ import dataclasses
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from control_plane.contracts.worker_spec import Announcement, WorkerSpec, start_ticks
 from control_plane.fleet.launcher.base import Found, LaunchFailed
-from control_plane.fleet.launcher.log_file import open_log, rotate
+from control_plane.fleet.launcher.log_file import open_log
 from control_plane.fleet.launcher.preloader import Preloader
 from control_plane.fleet.launcher.process import Process, boot_unix, kill_session
 
@@ -41,14 +42,20 @@ class LocalLauncher:
         try:
             announcement.unlink(missing_ok=True)
             spec.save(path)
-            rotate(Path(spec.log_path))
             if _forked(spec):
                 process = await self._fork(path)
             else:
                 process = self._spawn(path, Path(spec.log_path))
         except OSError as error:
-            raise LaunchFailed(f"worker {spec.worker_id} cannot be started: {error}") from None
-        _record(announcement, Announcement(spec.worker_id, "", process.pid, process.ticks, "loading"))
+            raise _failed(spec, error) from None
+        try:
+            _record(announcement, Announcement(spec.worker_id, "", process.pid, process.ticks, "loading"))
+        except OSError as error:
+            # Nobody would find it again.
+            process.send(signal.SIGKILL)
+            await process.wait()
+            kill_session(process.pid, process.ticks)
+            raise _failed(spec, error) from None
         return process
 
     def waits_for(self, spec: WorkerSpec) -> str:
@@ -125,6 +132,10 @@ class LocalLauncher:
 
     def _announcement_path(self, worker_id: str) -> Path:
         return self._folder / f"{worker_id}.json"
+
+
+def _failed(spec: WorkerSpec, error: OSError) -> LaunchFailed:
+    return LaunchFailed(f"worker {spec.worker_id} cannot be started: {error}")
 
 
 def _forked(spec: WorkerSpec) -> bool:

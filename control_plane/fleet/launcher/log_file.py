@@ -26,7 +26,8 @@ def rotate(path: Path, limit: int = LOG_BYTES) -> bool:
     """Move the content of a log that is over the limit to its older generation; whether that was done.
 
     The writers keep the file that they have open, so the content is copied and the file cut to nothing, where they go
-    on because they append. A line written between the two is lost; nothing else is.
+    on because they append. A line written between the two is lost; nothing else is. Only one at a time may rotate a
+    log. Raises OSError, as on a full disk: the log is as it was then, and nothing lies beside it.
     """
     try:
         if path.stat().st_size <= limit:
@@ -34,9 +35,12 @@ def rotate(path: Path, limit: int = LOG_BYTES) -> bool:
     except FileNotFoundError:
         return False
     copy = path.with_name(f"{path.name}.rotating")
-    shutil.copyfile(path, copy)
-    copy.chmod(0o600)
-    os.replace(copy, older(path))
+    try:
+        shutil.copyfile(path, copy)
+        copy.chmod(0o600)
+        os.replace(copy, older(path))
+    finally:
+        copy.unlink(missing_ok=True)
     os.truncate(path, 0)
     return True
 

@@ -104,9 +104,13 @@ class Preloader:
             )
 
     async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, process: Process) -> None:
-        with contextlib.suppress(ConnectionError):
-            while line := await reader.readline():
-                self._take(json.loads(line))
+        try:
+            with contextlib.suppress(ConnectionError):
+                while line := await reader.readline():
+                    self._take(json.loads(line))
+        except Exception:
+            log.exception("the preloader cannot be understood, it is ended", extra={"preloader_pid": process.pid})
+            process.send(signal.SIGKILL)
         writer.close()
         await process.wait()
         self.ready = False

@@ -10,6 +10,7 @@ import pytest
 
 from control_plane.contracts.worker_spec import Announcement, WorkerSpec
 from control_plane.fleet import controller as controlling
+from control_plane.fleet import link as linking
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.controller import Controller
 from control_plane.fleet.events import Events
@@ -18,6 +19,7 @@ from control_plane.fleet.launcher.process import Process
 from control_plane.fleet.pools import Pools
 from control_plane.fleet.requests import Requests
 from control_plane.fleet.state import PoolTarget
+from control_plane.fleet.worker import Worker
 from control_plane.settings import Home, PoolSettings
 from control_plane.store import Database, DesiredState, EventLog
 
@@ -132,3 +134,30 @@ async def test_a_blocked_pool_is_told_once_for_each_reason(stand: Stand, monkeyp
     stand.controller.step()
     stand.controller.step()
     assert stand.blocked()[1:] == ["a worker takes 2 GPUs, 0 of 0 are free"]
+
+
+async def test_a_line_that_breaks_in_an_unexpected_way_is_taken_up_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    talks = 0
+
+    async def talk(*_args: object) -> None:
+        nonlocal talks
+        talks += 1
+        if talks < 3:
+            raise ValueError("boom")
+        raise linking.Refused("enough")
+
+    async def announced(*_args: object) -> Announcement:
+        return Announcement("p-1", "i", 1, 1, "serving", "127.0.0.1:1")
+
+    monkeypatch.setattr(linking, "RETRY_S", 0.0)
+    monkeypatch.setattr(linking.Link, "_talk", talk)
+    monkeypatch.setattr(linking.Link, "_announced", announced)
+    spec = WorkerSpec("p-1", "p", "scripted", "m", "", "/announce", "/log", "/cache")
+    refused: list[str] = []
+    link = linking.Link(Worker("p-1", "p", "m", spec, "/log"), NoLauncher(), lambda structural: None, refused.append)
+    async with asyncio.timeout(30):
+        await link.run()
+    assert refused == ["enough"]
+    assert len(caplog.records) == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,7 +11,9 @@ import pytest
 
 from control_plane.contracts.errors import NotFound
 from control_plane.contracts.worker_spec import Announcement
+from control_plane.fleet import logs as logs_module
 from control_plane.fleet.cause import cause_of, last_words
+from control_plane.fleet.launcher import log_file
 from control_plane.fleet.launcher.log_file import last_lines, older, open_log, rotate
 from control_plane.fleet.logs import Logs
 
@@ -30,6 +34,47 @@ def test_writers_go_on_in_a_log_that_was_rotated_under_them(tmp_path: Path) -> N
 
 def test_a_log_that_is_not_there_is_not_rotated(tmp_path: Path) -> None:
     assert not rotate(tmp_path / "none.log")
+
+
+def full_disk(source: Path, target: Path) -> None:
+    target.write_bytes(b"half of it")
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_leaves_the_log_and_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.log"
+    path.write_text("long\n")
+    monkeypatch.setattr(log_file.shutil, "copyfile", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        rotate(path, limit=1)
+    assert [each.name for each in tmp_path.iterdir()] == ["x.log"]
+    assert path.read_text() == "long\n"
+
+
+async def test_one_log_that_cannot_be_rotated_stops_neither_the_others_nor_the_next_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.log").touch()
+    tried: list[str] = []
+    enough = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def refuse(path: Path) -> bool:
+        tried.append(path.name)
+        if len(tried) == 4:
+            loop.call_soon_threadsafe(enough.set)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(logs_module, "rotate", refuse)
+    monkeypatch.setattr(logs_module, "ROTATE_S", 0.0)
+    keeping = asyncio.create_task(Logs(tmp_path).keep_short())
+    async with asyncio.timeout(30):
+        await asyncio.wait({keeping, asyncio.create_task(enough.wait())}, return_when="FIRST_COMPLETED")
+    assert not keeping.done()
+    keeping.cancel()
+    assert sorted(tried[:4]) == ["a.log", "a.log", "b.log", "b.log"]
+    assert "No space left on device" in caplog.records[0].__dict__["cause"]
 
 
 def test_the_last_lines_reach_into_the_older_generation(tmp_path: Path) -> None:

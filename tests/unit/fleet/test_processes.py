@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from control_plane.contracts.worker_spec import Announcement, WorkerSpec, start_ticks
+from control_plane.fleet.launcher import local
 from control_plane.fleet.launcher.base import LaunchFailed
 from control_plane.fleet.launcher.devices import visible_gpus
 from control_plane.fleet.launcher.local import LocalLauncher, same_work
@@ -120,6 +122,22 @@ async def test_a_worker_is_found_again_by_its_record(tmp_path: Path) -> None:
     await launcher.close()
 
 
+async def test_a_worker_that_cannot_be_recorded_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def refuse(path: Path, announcement: Announcement) -> None:
+        made.append(announcement.pid)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(local, "_record", refuse)
+    launcher = LocalLauncher(tmp_path, tmp_path)
+    with pytest.raises(LaunchFailed, match=r"worker p-1 cannot be started: .*No space left"):
+        await launcher.start(spec(tmp_path))
+    (pid,) = made
+    assert start_ticks(pid) == 0
+    await launcher.close()
+
+
 async def test_a_record_from_before_the_machine_started_names_nobody(tmp_path: Path) -> None:
     launcher = LocalLauncher(tmp_path, tmp_path)
     Announcement("p-1", "i", os.getpid(), start_ticks(os.getpid()), "serving", "127.0.0.1:1").save(
@@ -160,6 +178,8 @@ for line in control.makefile():
     name = path.rsplit("/", 1)[1]
     if name.startswith("bad"):
         say(op="error", spec=path, message="no such luck")
+    elif name.startswith("babble"):
+        control.sendall(b"{no json\\n")
     elif name.startswith("die"):
         print("last words", flush=True); os._exit(9)
     else:
@@ -200,6 +220,8 @@ async def test_a_preloader_that_cannot_or_dies_fails_the_launch_and_is_made_anew
     first = preloader.pid
     with pytest.raises(LaunchFailed, match=r"the preloader ended \(exit code 9\): last words"):
         await preloader.spawn(tmp_path / "die")
+    with pytest.raises(LaunchFailed, match=r"the preloader ended \(killed by SIGKILL\)"):
+        await preloader.spawn(tmp_path / "babble")
     pid = await preloader.spawn(tmp_path / "good")
     assert preloader.pid not in (0, first)
     os.kill(pid, signal.SIGKILL)

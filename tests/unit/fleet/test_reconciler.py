@@ -15,6 +15,7 @@ from control_plane.fleet.state import (
     BACKOFF_LONGEST_S,
     LOST_STOP_S,
     STABLE_S,
+    START_SILENCE_S,
     STOP_S,
     Fleet,
     PoolTarget,
@@ -135,6 +136,17 @@ def test_silence_is_borne_for_a_minute_and_then_ended() -> None:
     assert decide(1, silent) == ()
     (stop,) = decide(1, dataclasses.replace(silent, signed_at=NOW - LOST_STOP_S - 1))
     assert stop == Stop("p-1", "no sign of life for 61 s")
+
+
+def test_a_start_without_progress_is_ended_after_long_and_begun_again() -> None:
+    began = NOW - 2 * START_SILENCE_S
+    moving = replica(1, Stage.STARTING, since=began, moved_at=NOW - START_SILENCE_S)
+    assert decide(1, moving) == ()
+    stuck = dataclasses.replace(moving, moved_at=NOW - START_SILENCE_S - 1)
+    assert decide(1, stuck) == (Stop("p-1", "its start has shown no progress for 15 minutes"),)
+    assert decide(1, dataclasses.replace(stuck, since=NOW)) == (), "what an earlier process announced is not counted"
+    ended = dataclasses.replace(stuck, stage=Stage.STOPPING, since=NOW, failures=2, ended="killed by SIGKILL")
+    assert decide(1, ended) == (Fail("p-1", 3, NOW + backoff_s(3)),)
 
 
 def test_what_an_earlier_control_plane_left_is_adopted_before_anything_is_started() -> None:

@@ -16,6 +16,7 @@ from control_plane.fleet.state import (
     BACKOFF_FIRST_S,
     BACKOFF_LONGEST_S,
     LOST_STOP_S,
+    START_SILENCE_S,
     SURGE,
     Fleet,
     PoolTarget,
@@ -49,6 +50,11 @@ class World(RuleBasedStateMachine):
 
     def live(self) -> list[Replica]:
         return [worker for worker in self.workers.values() if worker.stage.has_process and worker.ended is None]
+
+    def free_devices(self) -> tuple[int, ...]:
+        """Those that one more worker would have."""
+        used = {gpu for worker in self.workers.values() if worker.stage.has_process for gpu in worker.gpus}
+        return tuple(gpu for gpu in DEVICES if gpu not in used)[: self.gpus_each]
 
     def observed(self) -> Fleet:
         target = PoolTarget("p", self.wanted, self.gpus_each, DEVICES if self.gpus_each else ())
@@ -87,7 +93,14 @@ class World(RuleBasedStateMachine):
                 case Adopt(worker_id, retire):
                     del self.records[worker_id]
                     self.workers[worker_id] = Replica(
-                        worker_id, "p", Stage.SERVING, self.now, life=Life.ALIVE, signed_at=self.now, retiring=retire
+                        worker_id,
+                        "p",
+                        Stage.SERVING,
+                        self.now,
+                        life=Life.ALIVE,
+                        signed_at=self.now,
+                        retiring=retire,
+                        gpus=self.free_devices(),
                     )
                 case Reap(worker_id):
                     self.records.pop(worker_id, None)
@@ -117,7 +130,9 @@ class World(RuleBasedStateMachine):
                 case Stop(worker_id, _):
                     worker = seen[worker_id]
                     overdue = worker.life is Life.LOST and self.now - worker.signed_at > LOST_STOP_S
-                    assert overdue or worker.stage is Stage.STARTING or (worker.drained and not worker.in_flight)
+                    silent = self.now - max(worker.since, worker.moved_at) > START_SILENCE_S
+                    starting = worker.stage is Stage.STARTING and (worker.retiring or silent)
+                    assert overdue or starting or (worker.drained and not worker.in_flight)
                     self.set(worker_id, stage=Stage.STOPPING, since=self.now)
                 case Kill(worker_id):
                     self.set(worker_id, killed=True)
@@ -137,7 +152,7 @@ class World(RuleBasedStateMachine):
         fitting = sorted(w.id for w in self.workers.values() if w.stage in stages and w.ended is None)
         return fitting[index % len(fitting)] if fitting else None
 
-    @rule(seconds=st.sampled_from([0.1, 0.6, 2.0, 20.0, 70.0]))
+    @rule(seconds=st.sampled_from([0.1, 0.6, 2.0, 20.0, 70.0, 1000.0]))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
         for worker in self.live():
@@ -154,6 +169,11 @@ class World(RuleBasedStateMachine):
     def loads(self, index: int) -> None:
         if worker_id := self.pick(index, Stage.STARTING):
             self.set(worker_id, stage=Stage.SERVING, since=self.now, life=Life.ALIVE, signed_at=self.now)
+
+    @rule(index=st.integers(0, 9))
+    def shows_progress(self, index: int) -> None:
+        if worker_id := self.pick(index, Stage.STARTING):
+            self.set(worker_id, moved_at=self.now)
 
     @rule(index=st.integers(0, 9), amount=st.integers(0, 3))
     def gets_work(self, index: int, amount: int) -> None:
@@ -188,6 +208,8 @@ class World(RuleBasedStateMachine):
 
     @rule(alive=st.booleans(), outdated=st.booleans())
     def finds_a_leftover(self, alive: bool, outdated: bool) -> None:
+        if len(self.free_devices()) < self.gpus_each:
+            return
         taken = set(self.workers) | set(self.records)
         number = next(n for n in range(1, 99) if f"p-{n}" not in taken)
         self.records[f"p-{number}"] = Record(f"p-{number}", "p", alive, outdated)
