@@ -49,9 +49,12 @@ class Screen:
         """Wait for words. ``typing`` is typed once a second until they come: a Ctrl-C that meets readline just between
         its prompt and its wait is lost to it."""
         deadline = time.monotonic() + LIMIT_S
+        typed = 0.0
         while words not in self.text:
             assert time.monotonic() < deadline, f"{words!r} never came: {self.text!r}"
-            self.type(typing)
+            if typing and time.monotonic() - typed > 1.0:
+                self.type(typing)
+                typed = time.monotonic()
             if select.select([self.master], [], [], 1.0)[0]:
                 try:
                     self.text += os.read(self.master, 65536).decode("utf-8", "replace")
