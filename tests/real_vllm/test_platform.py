@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import openai
 import pytest
@@ -83,6 +84,22 @@ def test_thirty_two_streams_on_two_workers_and_every_counter_back_at_zero(platfo
     assert data["tokens"]["output"] >= 32 * 8
     until(platform.idle, "every counter at zero", patience_s=120)
     assert all(worker.load and worker.load.finished > 4 for worker in platform.snapshot().workers)
+
+
+def test_seeded_calls_whose_prompts_come_in_chunks_harm_nobody(platform: Platform) -> None:
+    """Eight prompts of some hundred tokens do not fit a step of 512."""
+    before = {worker.id: worker.restarts for worker in platform.snapshot().workers}
+    client = client_of(platform)
+    prompt = "The quick brown fox jumps over the lazy dog. " * 40
+
+    def ask(number: int) -> str:
+        answer = client.completions.create(model="tiny-model", prompt=f"{number}. {prompt}", max_tokens=4, seed=7)
+        return answer.choices[0].text
+
+    with ThreadPoolExecutor(8) as pool:
+        first = list(pool.map(ask, range(8)))
+    assert [ask(number) for number in range(2)] == first[:2]
+    assert {worker.id: worker.restarts for worker in platform.snapshot().workers} == before
 
 
 def test_a_killed_engine_ends_its_streams_and_the_worker_is_back_by_itself(platform: Platform) -> None:
