@@ -45,6 +45,8 @@ class EngineDead(Exception):
 class Engine(Protocol):
     """The engine's whole life: ``start`` → ``submit``/``abort`` … → ``stop``.
 
+    That it can generate is proved from outside, by a call like any other, before the worker serves.
+
     ``submit`` may raise ``InferDeckError`` for a call that the engine refuses; after it returned, the call ends with
     exactly one delta that has ``done`` or ``error`` set, whatever happens. ``call`` numbers are unique in the worker.
     """
@@ -54,7 +56,7 @@ class Engine(Protocol):
     device: str
 
     async def start(self) -> ModelInfo:
-        """Load everything and generate one token for real; returns when the engine can serve."""
+        """Load everything; returns when the engine takes calls."""
         ...
 
     def submit(self, call: Generate, sink: Sink) -> None: ...

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from control_plane.contracts.errors import DropReason, SettingsError, WorkerLost
-from control_plane.contracts.worker import Delta, Generate, ModelInfo, Sampling
+from control_plane.contracts.worker import Generate, ModelInfo
 from control_plane.contracts.worker_spec import WorkerSpec
 from workers import published, weights
 from workers.engine import vllm_arguments, vllm_env
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_FIRST_CALL = 0  # the worker counts its calls from 1
-_FIRST_TOKEN_S = 300.0
 _LAST_WORDS_S = 1.0  # how long a core that reported its end may take to be gone
 _KILL_AGAIN_S = 0.1
 
@@ -99,9 +97,9 @@ class VllmEngine:
 
         self._calls = Calls(self._llm, self._counters, token_bytes, self._lost)
         await self._calls.open()
-        await self._first_token()
         self._core.meet_family()
-        # All are connected by now, and connected sockets need no names: nothing is left to clean up after a crash.
+        # The core has answered, so its sockets are connected, and connected ones need no names: without them nothing
+        # is left to clean up after a crash.
         vllm_env.remove_private_folder(self._private)
         return model_info(self._spec, checkpoint.revision, self._llm.vllm_config)
 
@@ -236,26 +234,6 @@ class VllmEngine:
             raise SettingsError(
                 "this build of vLLM needs a GPU, and the pool has none", param="gpus", hint='set gpus = [0], or "auto"'
             )
-
-    async def _first_token(self) -> None:
-        """Generate one token for real: an engine that cannot is not ready."""
-        ended: asyncio.Future[Delta] = self._loop.create_future()
-
-        def sink(deltas: Sequence[Delta]) -> None:
-            for delta in deltas:
-                if (delta.done is not None or delta.error is not None) and not ended.done():
-                    ended.set_result(delta)
-
-        self.submit(
-            Generate(_FIRST_CALL, "first-token", [0], Sampling(max_tokens=1, temperature=0.0, ignore_eos=True)), sink
-        )
-        try:
-            last = await asyncio.wait_for(ended, _FIRST_TOKEN_S)
-        except TimeoutError as error:
-            raise EngineDead(f"the engine generated nothing in {_FIRST_TOKEN_S:.0f} s") from error
-        if last.done is None or not last.done.output_tokens:
-            raise EngineDead(f"the engine cannot generate: {last.error.message if last.error else 'no token came'}")
-        self._counters.reset()
 
     def _lost(self, error: BaseException) -> None:
         """The core is about to go, and what it said or how it ends tells more than this error does."""

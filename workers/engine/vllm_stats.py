@@ -24,9 +24,6 @@ class Counters:
     )
 
     def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
         self.generated_tokens = 0
         self.prompt_tokens = 0
         self.cached_tokens = 0
