@@ -156,7 +156,7 @@ class Call:
         except InferDeckError as error:
             self._refuse(error)
         except Exception as error:
-            log.error("a call could not be started", exc_info=error)
+            log.error("a call could not be started", exc_info=error, extra={"request_id": self._exchange.request_id})
             self._refuse(InternalError("The request could not be started."))
 
     def _submit(self, prompt: ModelPrompt, ids: list[int], max_tokens: int) -> None:
