@@ -192,6 +192,8 @@ class Worker:
 
     def _not_started(self, error: Exception) -> int:
         detail = str(error) or type(error).__name__
+        if isinstance(error, InferDeckError) and error.hint:
+            detail = f"{detail} (hint: {error.hint})"
         if isinstance(error, InferDeckError | EngineDead):
             _log.error("the worker could not start", extra={"cause": detail})
         else:

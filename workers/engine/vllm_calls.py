@@ -118,8 +118,12 @@ class Calls:
         return requests
 
     def _add(self, call: Call, requests: list[Any]) -> None:
-        for request, choice in zip(requests, call.choices, strict=True):
-            self._outputs.add_choice(request, choice)
+        try:
+            for request, choice in zip(requests, call.choices, strict=True):
+                self._outputs.add_choice(request, choice)
+        except Exception as error:
+            self._fail(call, error)
+            return
         self._spawn(self._add_to_core(call, requests))
 
     async def _submit_structured(self, call: Call) -> None:

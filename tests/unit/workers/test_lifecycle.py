@@ -11,6 +11,7 @@ import grpc
 import pytest
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from control_plane.contracts.errors import SettingsError
 from control_plane.contracts.worker import CallError, Delta, Done, Generate, ModelInfo
 from control_plane.contracts.worker_spec import Announcement
 from tests.scripted_worker import read_announcement, scripted_spec
@@ -139,3 +140,15 @@ async def test_the_earliest_deadline_of_several_stops_counts(tmp_path: Path) -> 
         worker.request_stop(0.0)
         worker.request_stop(3600.0)
         assert await task == EXIT_OK
+
+
+async def test_why_a_start_failed_is_announced_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(spec: Any) -> Any:
+        raise SettingsError("vLLM has no engine argument 'max_num_seqz'", hint="did you mean max_num_seqs?")
+
+    monkeypatch.setattr(lifecycle, "make_engine", refuse)
+    found, code = await live(Worker(scripted_spec(tmp_path)), lambda announcement: announcement.phase == "failed")
+    assert code == EXIT_NOT_STARTED
+    assert found.detail == "vLLM has no engine argument 'max_num_seqz' (hint: did you mean max_num_seqs?)"
