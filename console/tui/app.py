@@ -255,4 +255,4 @@ def run(home: Path | None, *, readonly: bool) -> int:
     remote.find()
     app = ConsoleApp(remote, remote, readonly=readonly)
     left = app.run()
-    return app.return_code or 0 if left is None else left
+    return left if left is not None else app.return_code or 0

@@ -40,9 +40,9 @@ async def preview(order: Order, operator: Operator, post: Post) -> None:
             with one_call():
                 said += await _plan(order, target.id, operator)
     except InferDeckError as error:
-        post(Previewed(_words(error), failed=True))
+        post(Previewed(order, _words(error), failed=True))
     else:
-        post(Previewed("; ".join(dict.fromkeys(message for message in said if message)) or "agrees"))
+        post(Previewed(order, "; ".join(dict.fromkeys(message for message in said if message)) or "agrees"))
 
 
 async def _plan(order: Order, target: str, operator: Operator) -> list[str]:

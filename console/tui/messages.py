@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
+from console.tui.order import Order
 from control_plane.contracts.fleet import DrainProgress, Event, Snapshot
 
 
@@ -57,6 +58,7 @@ class DrainEnded(Message):
 class Previewed(Message):
     """The platform's own words for what an order would do."""
 
+    order: Order
     text: str
     failed: bool = False
 

@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from console.tui.app import ConsoleApp
 from console.tui.messages import Heard, LinkLost
 from console.tui.render.look import PLAIN, RICH_LOOK, SIXTEEN_COLOURS, Look
+from console.tui.screens.confirm import ConfirmScreen
 from control_plane.contracts.fleet import DrainProgress, Pool, Snapshot, WorkerPhase
 from tests.snapshots.memory import NOW, MemoryPlatform, snapshot
 
@@ -62,9 +63,12 @@ def seen(
         await pilot.pause()
         if then is not None:
             then(app, platform, clock)
-        for _ in range(4):
+        for _ in range(50):
             await pilot.pause()
+            if not (isinstance(app.screen, ConfirmScreen) and app.screen.asking):
+                break
         app.paint()
+        await pilot.pause()
 
     return compare(app, terminal_size=size, run_before=prepare)
 

@@ -22,6 +22,7 @@ from console.tui.plan import plan_for
 from console.tui.render.look import Look
 from console.tui.render.spans import Span, Spans, fit, wrapped
 from console.tui.screens.deck_modal import DeckModal
+from console.tui.widgets.entry import Entry
 from console.tui.widgets.lines import Lines
 
 _LABEL = 11
@@ -36,7 +37,8 @@ class ConfirmScreen(DeckModal):
     def __init__(self, order: Order) -> None:
         super().__init__()
         self.order = order
-        self._preview = Previewed("asking …")
+        self._preview = Previewed(order, "asking …")
+        self.asking = True
         self._said = ""
 
     @property
@@ -47,7 +49,7 @@ class ConfirmScreen(DeckModal):
     def body(self) -> Iterator[Widget]:
         yield Lines(name="question")
         if self.challenge:
-            yield Input(id="challenge", select_on_focus=False)
+            yield Entry(id="challenge", select_on_focus=False)
         yield Lines(name="answers")
 
     def on_mount(self) -> None:
@@ -99,7 +101,8 @@ class ConfirmScreen(DeckModal):
 
     def take(self, preview: Previewed) -> None:
         """What the platform says it would do."""
-        self._preview = preview
+        if preview.order is self.order:
+            self._preview, self.asking = preview, False
         self.repaint()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

@@ -14,6 +14,7 @@ from console.tui.live.board import View
 from console.tui.order import Verb
 from console.tui.render.spans import Spans
 from console.tui.screens.deck_modal import DeckModal
+from console.tui.widgets.entry import Entry
 from console.tui.widgets.lines import Lines
 
 _MOST = 999
@@ -31,7 +32,7 @@ class ScaleScreen(DeckModal):
 
     def body(self) -> Iterator[Widget]:
         yield Lines(name="question")
-        yield Input(str(self._desired), id="replicas", restrict=r"[0-9]{0,3}", select_on_focus=True)
+        yield Entry(str(self._desired), id="replicas", restrict=r"[0-9]{0,3}", select_on_focus=True)
         yield Lines(name="answers")
 
     def on_mount(self) -> None:

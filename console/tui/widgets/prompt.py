@@ -15,12 +15,13 @@ from textual.widgets import Input
 
 from console.tui.deck import deck_of
 from console.tui.render.spans import Span
+from console.tui.widgets.entry import Entry
 from console.tui.widgets.lines import Lines
 
 Completions = Callable[[str], Sequence[str]]
 
 
-class _Line(Input):
+class _Line(Entry):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", show=False),
         Binding("tab", "complete", show=False),
@@ -52,8 +53,8 @@ class Prompt(Vertical):
     Prompt { height: auto; display: none; }
     Prompt Horizontal { height: 1; }
     Prompt Lines.sigil { width: 2; }
-    Prompt Input { border: none; height: 1; padding: 0; width: 1fr; }
-    Prompt Input:focus { border: none; }
+    Prompt Entry { border: none; height: 1; padding: 0; width: 1fr; }
+    Prompt Entry:focus { border: none; }
     """
 
     @dataclass

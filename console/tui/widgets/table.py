@@ -176,11 +176,6 @@ class Table(ScrollView, Generic[T], can_focus=True):
         self._marked.clear()
         self._redraw()
 
-    def select(self, row_id: str) -> None:
-        """Put the cursor on this row, if it is there."""
-        if row_id in self._ids:
-            self._move_to(self._ids.index(row_id))
-
     def _arrange(self, keep: str | None) -> None:
         needle = self._needle
         self._rows = [item for item in self._all if not needle or needle in self._haystack(item).casefold()]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from console.tui.messages import Previewed
 from console.tui.screens.confirm import ConfirmScreen
 from console.tui.screens.deck_screen import DeckScreen
 from console.tui.screens.scale import ScaleScreen
@@ -368,3 +369,15 @@ async def test_orders_that_mean_nothing_here_say_so() -> None:
         assert "no worker is selected" in seen.text
         await seen.press("ctrl+x")
         assert "no request is selected" in seen.text
+
+
+async def test_a_preview_that_comes_late_is_not_taken_for_another_orders() -> None:
+    async with console() as seen:
+        await seen.press("ctrl+d")
+        assert isinstance(seen.app.screen, ConfirmScreen)
+        left = seen.app.screen.order
+        await seen.press("escape", "j", "ctrl+d")
+        await told(seen, "would cordon smollm2-2")
+        seen.app.post_message(Previewed(left, "words about another worker"))
+        await seen.settle()
+        assert "words about another worker" not in seen.text
