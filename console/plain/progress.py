@@ -28,7 +28,7 @@ class StartProgress:
         self._done: set[str] = set()
         self._said: dict[str, str] = {}
         self._turn = 0
-        self._line = ""
+        self._line = "starting the control plane"
 
     def __call__(self, now: Readiness) -> None:
         for step in now.steps:
