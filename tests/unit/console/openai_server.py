@@ -85,6 +85,7 @@ class OpenAIServer:
     connections: int = 0
     running: int = 0
     most_running: int = 0
+    refuse_every: int = 0  # every n-th call is refused as overloaded; 0: none
     left: int = 0  # clients that went away before their answer was complete
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -98,7 +99,10 @@ class OpenAIServer:
                 self.running += 1
                 self.most_running = max(self.most_running, self.running)
                 try:
-                    await self.script(call)
+                    if self.refuse_every and len(self.calls) % self.refuse_every == 0:
+                        await call.error(503, "overloaded")
+                    else:
+                        await self.script(call)
                 finally:
                     self.running -= 1
         except (ConnectionError, asyncio.IncompleteReadError):

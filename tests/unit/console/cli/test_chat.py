@@ -2,59 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
-from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.unit.console.conftest import Command
-from tests.unit.console.openai_server import Call, OpenAIServer, serving
+from tests.unit.console.openai_server import OpenAIServer
 from tests.unit.console.screen import Screen
-
-Script = Callable[[Call], Awaitable[None]]
-
-
-@pytest.fixture
-def endpoint() -> Iterator[OpenAIServer]:
-    """One in a loop of its own; it repeats what it was asked last, word by word, and never ends at "forever"."""
-
-    async def script(call: Call) -> None:
-        asked = call.body["messages"][-1]["content"]
-        if asked == "fail":
-            await call.error(503, "overloaded")
-        elif asked == "forever":
-            await call.open_stream()
-            for _ in range(10_000):
-                await call.text("on ")
-                await asyncio.sleep(0.01)
-        else:
-            words = asked.split(" ")
-            await call.answer([word if number == 0 else f" {word}" for number, word in enumerate(words)], delay_s=0.001)
-
-    started = threading.Event()
-    running: list[OpenAIServer] = []
-    loop = asyncio.new_event_loop()
-    ending = asyncio.Event()
-
-    async def live() -> None:
-        async with serving(script) as server:
-            running.append(server)
-            started.set()
-            await ending.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(live(),))
-    thread.start()
-    assert started.wait(20)
-    yield running[0]
-    loop.call_soon_threadsafe(ending.set)
-    thread.join(20)
-    for task in asyncio.all_tasks(loop):
-        task.cancel()
-    loop.run_until_complete(asyncio.sleep(0))
-    loop.close()
 
 
 def test_the_answer_goes_to_stdout_and_the_stopwatch_to_stderr(endpoint: OpenAIServer, inferdeck: Command) -> None:
