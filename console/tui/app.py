@@ -21,7 +21,7 @@ from textual.widgets import Input
 from textual.worker import Worker
 
 from console.tui import executor
-from console.tui.collector import collect, follow
+from console.tui.collector import SILENCE_S, collect, follow
 from console.tui.command import BadCommand, Command, parse
 from console.tui.feed import Feed, Operator
 from console.tui.live.board import Board, View
@@ -43,7 +43,10 @@ PAINT_S = 0.5
 
 
 class ConsoleApp(App[int]):
-    """Shows ``feed``; orders go to ``operator``, unless ``readonly``. ``paint_s`` is the least time between paints."""
+    """Shows ``feed``; orders go to ``operator``, unless ``readonly``.
+
+    ``paint_s`` is the least time between paints; after ``silence_s`` without a snapshot the connection is made anew.
+    """
 
     TITLE = "InferDeck"
     CSS_PATH = "styles.tcss"
@@ -61,13 +64,15 @@ class ConsoleApp(App[int]):
         look: Look | None = None,
         readonly: bool = False,
         paint_s: float = PAINT_S,
+        silence_s: float = SILENCE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
         self.look = look or find_look(self)
         self.readonly = readonly
         self.typed: list[str] = []
-        self._feed, self._operator, self._clock, self._paint_s = feed, operator, clock, paint_s
+        self._feed, self._operator, self._clock = feed, operator, clock
+        self._paint_s, self._silence_s = paint_s, silence_s
         self._board = Board(feed.place)
         self._notices = Notices()
         self._navigator = Navigator(self)
@@ -81,7 +86,7 @@ class ConsoleApp(App[int]):
 
     def on_mount(self) -> None:
         self.go(HOME)
-        self._start("feed", partial(collect, self._feed, self.post_message))
+        self._start("feed", partial(collect, self._feed, self.post_message, silence_s=self._silence_s))
         if self._paint_s:
             self.set_interval(self._paint_s, self.paint)
         if not self.is_headless:

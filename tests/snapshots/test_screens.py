@@ -48,7 +48,7 @@ def seen(
     """A console that has listened for two minutes, at the end of commands and keys."""
     platform = MemoryPlatform(log=LOG)
     clock = [1000.0]
-    app = ConsoleApp(platform, platform, look=look, paint_s=3600.0, clock=lambda: clock[0])
+    app = ConsoleApp(platform, platform, look=look, paint_s=3600.0, silence_s=1e6, clock=lambda: clock[0])
 
     async def prepare(pilot: Pilot[Any]) -> None:
         for step in range(240):

@@ -20,7 +20,7 @@ def colours(seen: Console, line: int) -> set[str]:
 
 async def test_before_anything_is_heard_nothing_is_shown_as_known() -> None:
     platform = MemoryPlatform()
-    app = ConsoleApp(platform, platform, look=RICH_LOOK, paint_s=0.0)
+    app = ConsoleApp(platform, platform, look=RICH_LOOK, paint_s=0.0, silence_s=1e6)
     async with app.run_test() as pilot:
         seen = Console(app, platform, pilot)
         await seen.settle()
@@ -35,7 +35,7 @@ async def test_before_anything_is_heard_nothing_is_shown_as_known() -> None:
 async def test_a_platform_that_is_not_there_says_why_and_is_tried_again() -> None:
     platform = MemoryPlatform()
     platform.queue.put_nowait(Unavailable("no platform is running in ~/.inferdeck"))
-    app = ConsoleApp(platform, platform, look=RICH_LOOK, paint_s=0.0)
+    app = ConsoleApp(platform, platform, look=RICH_LOOK, paint_s=0.0, silence_s=1e6)
     async with app.run_test() as pilot:
         seen = Console(app, platform, pilot)
         await seen.until(lambda: "no platform is running in ~/.inferdeck: trying again" in seen.text)
@@ -155,7 +155,7 @@ async def test_news_that_come_while_the_console_ends_hurt_nobody() -> None:
 async def test_paints_come_no_faster_than_asked() -> None:
     platform = MemoryPlatform()
     now = [1000.0]
-    app = ConsoleApp(platform, platform, look=RICH_LOOK, paint_s=3600.0, clock=lambda: now[0])
+    app = ConsoleApp(platform, platform, look=RICH_LOOK, paint_s=3600.0, silence_s=1e6, clock=lambda: now[0])
     async with app.run_test() as pilot:
         seen = Console(app, platform, pilot, now)
         await seen.hear(snapshot(NOW))
