@@ -195,6 +195,10 @@ class Connections:
                 _, connection = await loop.create_connection(Connection, at.host, at.port, ssl=self._tls)
         except TimeoutError:
             raise Unreachable(f"cannot reach {at.url}: no answer in {CONNECT_TIMEOUT_S:g} s") from None
+        except ssl.SSLError as error:
+            raise Unreachable(
+                f"no TLS with {at.url}: {(error.reason or str(error)).lower().replace('_', ' ')}"
+            ) from None
         except OSError as error:
             why = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else error.strerror or str(error)
             raise Unreachable(f"cannot reach {at.url}: {why}") from None

@@ -58,9 +58,9 @@ class Place:
 
         return OperatorClient(target)
 
-    def command(self, words: str) -> str:
-        """The command line that does ``words`` at the same place, for hints."""
-        parts = ["inferdeck", words]
+    def command(self, words: str, *names: str) -> str:
+        """The command line that does ``words`` to ``names`` at the same place, for hints."""
+        parts = ["inferdeck", words, *map(shlex.quote, names)]
         for flag, value in (
             ("--home", self.home_option),
             ("--server", self.server),

@@ -43,24 +43,30 @@ def references(words: Sequence[str]) -> list[tuple[str, str | None]]:
     if "/" in words[0]:
         return [_one(word) for word in words]
     kind = kind_of(words[0])
-    return [(kind, name) for name in words[1:]] or [(kind, None)]
+    return [(kind, _own_name(kind, name)) for name in words[1:]] or [(kind, None)]
 
 
 def _one(word: str) -> tuple[str, str | None]:
-    kind, slash, name = word.partition("/")
+    named, slash, name = word.partition("/")
     if not slash or not name:
         raise InvalidRequest(f"{word} is not TYPE/NAME, for example worker/smollm2-1", param="name")
-    return kind_of(kind), name
+    kind = kind_of(named)
+    return kind, _own_name(kind, name)
+
+
+def _own_name(kind: str, name: str) -> str:
+    """A request's name, also where it is given as the API's answer has it: ``chatcmpl-NAME``."""
+    return name.removeprefix("chatcmpl-").removeprefix("cmpl-") if kind == "requests" else name
 
 
 def bare_name(word: str, kind: str) -> str:
     """The name in ``NAME`` or ``TYPE/NAME``, where only one kind makes sense."""
     named, slash, name = word.partition("/")
     if not slash:
-        return word
+        return _own_name(kind, word)
     if kind_of(named) != kind:
         raise InvalidRequest(f"{word} is not a {singular(kind)}", param="name")
-    return name
+    return _own_name(kind, name)
 
 
 def not_found(kind: str, name: str, known: Iterable[str], hint: str = "") -> NotFound:

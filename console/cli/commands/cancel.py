@@ -33,7 +33,7 @@ async def cancel(
                 tell_result(plan, dry_run)
                 return
             announce(client.target.context, plan.message, plan.in_flight)
-            confirm(f"cancel request/{name}", yes=yes, repeat=place.command(f"cancel {name} --yes"))
+            confirm(f"cancel request/{name}", yes=yes, repeat=place.command("cancel --yes", name))
             tell_result(await client.cancel(name))
         except NotFound as error:
             known = [entry.id for entry in (await client.get_snapshot()).requests]

@@ -48,18 +48,18 @@ async def drain(
             out(f"{literal(plan.message)} (dry run)")
             return
         announce(client.target.context, plan.message, plan.in_flight, plan.request_ids)
-        confirm(f"drain worker/{name}", yes=yes, repeat=place.command(f"drain {name} --yes"))
+        confirm(f"drain worker/{name}", yes=yes, repeat=place.command("drain --yes", name))
         try:
             last = await _drained(client, name, limit)
         except CancelledError:
             say(f"no longer waiting; worker/{literal(name)} stays cordoned")
-            say(f"hint: {place.command(f'uncordon {name}')}")
+            say(f"hint: {place.command('uncordon', name)}")
             raise
     if not last.done:
         left = f"{last.in_flight} still in flight" + (f": {', '.join(last.request_ids)}" if last.request_ids else "")
         tell(
             f"worker/{name} is cordoned, but not drained after {timeout}; {left}",
-            f"{place.command(f'drain {name}')}  or  {place.command(f'uncordon {name}')}",
+            f"{place.command('drain', name)}  or  {place.command('uncordon', name)}",
         )
         raise Ended(TIMED_OUT)
     out(f"worker/{literal(name)} drained")

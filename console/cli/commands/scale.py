@@ -41,5 +41,5 @@ async def scale(
             return
         announce(client.target.context, plan.message, plan.in_flight, plan.affected)
         if replicas < pools[name].desired:
-            confirm(f"scale {name}={replicas}", yes=yes, repeat=place.command(f"scale {name}={replicas} --yes"))
+            confirm(f"scale {name}={replicas}", yes=yes, repeat=place.command("scale --yes", f"{name}={replicas}"))
         tell_result(await client.scale(name, replicas))

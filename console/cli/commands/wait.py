@@ -85,7 +85,7 @@ async def wait(
         except TimeoutError:
             raise RequestTimeout(
                 f"{singular(kind)}/{name} is not {condition} after {timeout}",
-                hint=place.command(f"describe {singular(kind)}/{name}"),
+                hint=place.command("describe", f"{singular(kind)}/{name}"),
             ) from None
     out(f"{singular(kind)}/{literal(name)} {condition}")
 

@@ -133,6 +133,19 @@ async def test_a_closed_port_is_unreachable() -> None:
         await Answer().run(Connections(Endpoint.parse(url)), "/chat/completions", "", BODY)
 
 
+async def test_tls_with_an_endpoint_that_has_none_says_so() -> None:
+    async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(plain, "127.0.0.1", 0)
+    async with server:
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with pytest.raises(Unreachable, match="no TLS with https://"):
+            await Answer().run(Connections(Endpoint.parse(url)), "/chat/completions", "", BODY)
+
+
 async def test_a_connection_is_used_again_unless_it_was_cut() -> None:
     async with serving(lambda call: call.answer(["a"])) as server:
         connections = Connections(Endpoint.parse(server.url))

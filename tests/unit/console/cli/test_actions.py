@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit.console.conftest import Command
-from tests.unit.console.fake_operator import FakeOperator
+from tests.unit.console.fake_operator import FakeOperator, worker
 
 
 def test_cordon_and_uncordon_need_no_confirmation_and_are_idempotent(
@@ -34,7 +34,7 @@ def test_destructive_verbs_need_yes_where_nobody_can_be_asked(
     assert (ran.code, ran.out, operator.calls) == (2, "", [])
     assert ran.err.startswith(f"on {home} (127.0.0.1:")
     assert "in flight: " in ran.err
-    assert ran.err.endswith(f"hint: inferdeck {' '.join(words)} --yes --home {home}\n")
+    assert ran.err.endswith(f"hint: inferdeck {words[0]} --yes {words[1]} --home {home}\n")
     done = inferdeck(*words, "--yes")
     assert done.code == 0
     assert len(operator.calls) == 1
@@ -69,6 +69,16 @@ def test_a_drain_that_takes_too_long_says_what_is_left(operator: FakeOperator, i
     ran = inferdeck("drain", "smollm2-1", "--yes", "--timeout", "1")
     assert (ran.code, ran.out) == (5, "")
     assert "worker/smollm2-1 is cordoned, but not drained after 1; 2 still in flight: req-1, req-2" in ran.err
+
+
+def test_a_request_is_known_by_its_name_in_an_answer_too(operator: FakeOperator, inferdeck: Command) -> None:
+    assert inferdeck("cancel", "chatcmpl-req-1", "--yes").out == "request/req-1 cancelled\n"
+    assert inferdeck("describe", "request/cmpl-req-1", "-o", "name").out == "request/req-1\n"
+
+
+def test_a_hint_can_be_pasted_whatever_the_name(operator: FakeOperator, inferdeck: Command) -> None:
+    operator.update(workers=(worker("a b;c"),))
+    assert "hint: inferdeck drain --yes 'a b;c' --home" in inferdeck("drain", "a b;c").err
 
 
 def test_scaling_out_asks_nothing_and_scaling_to_what_is_changes_nothing(
