@@ -29,10 +29,11 @@ def demo(
         Path | None, typer.Option("--config", metavar="FILE", help="Settings (TOML) instead of the demo's own.")
     ] = None,
 ) -> None:
-    """Two real workers, then the console; without a terminal a scripted tour that checks every step.
+    """See it work: two real workers and the console, or a scripted tour.
 
-    The tour has a home and ports of its own and leaves nothing; it exits 0 only if each step did what it says. On a
-    terminal the platform runs in the usual home until you leave the console.
+    Without a terminal it is the tour, which checks every step. The tour has a home and ports of its own and leaves
+    nothing; it exits 0 only if each step did what it says. On a terminal the platform runs in the usual home until you
+    leave the console.
     """
     if place.server is not None:
         raise InvalidRequest("the demo starts a platform on this machine, not at a --server", param="server")

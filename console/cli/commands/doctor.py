@@ -27,10 +27,10 @@ def doctor(
     quick: Annotated[bool, typer.Option("--quick", help="Don't import vLLM, which takes seconds.")] = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Check the machine, the packages, the GPUs, the ports, the home, the settings and the models.
+    """Check whether this machine can run it as it is configured.
 
-    -o wide also lists every setting and where it comes from. Exits 1 when something would keep the platform from
-    starting.
+    The machine, the packages, vLLM, the GPUs, the ports, the home, the settings and the models. -o wide also lists
+    every setting and where it comes from. Exits 1 when something would keep the platform from starting.
     """
     from console.doctor import Verdict, examine
 

@@ -25,10 +25,11 @@ async def down(
     yes: YesOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Stop the platform: gateways first, then workers, then the control plane.
+    """Stop the platform and everything that belongs to it.
 
-    Running requests may end by themselves within the grace; only --now needs a confirmation, and only where it would
-    cut some off. Cleans up after a control plane that was killed, and succeeds when nothing is left to stop.
+    Gateways first, then workers, then the control plane. Running requests may end by themselves within the grace; only
+    --now needs a confirmation, and only where it would cut some off. Cleans up after a control plane that was killed,
+    and succeeds when nothing is left to stop.
     """
     from console.stopping import leftovers, stop
 

@@ -67,9 +67,10 @@ def load(
     api_key_env: ApiKeyEnvOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Make traffic for an OpenAI endpoint and measure TTFT, ITL and tokens/s with the client's own stopwatch.
+    """Make traffic and measure TTFT, ITL and tokens/s with a client's stopwatch.
 
-    Closed loop: -c calls at a time. Open loop: --rate calls a second. Exits 1 when no call succeeds, 5 when some fail.
+    Against the platform's gateway, or any OpenAI endpoint with --url. Closed loop: -c calls at a time. Open loop:
+    --rate calls a second. Exits 1 when no call succeeds, 5 when some fail.
     """
     from console.api_access import endpoint_of, keys_of
     from console.load.plan import Plan

@@ -27,7 +27,7 @@ async def top(
     every: Annotated[str, typer.Option("--every", metavar="DURATION", help="How often, with --live.")] = "1s",
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show what every worker does now: KV cache, batch, tokens/s, TTFT and ITL.
+    """Show every worker's KV cache, batch, tokens/s, TTFT and ITL.
 
     With --live, -o json prints one object a line.
     """

@@ -60,9 +60,10 @@ async def wait(
     ] = "",
     timeout: Annotated[str, typer.Option("--timeout", metavar="DURATION", help="Give up after; 0 has no end.")] = "60s",
 ) -> None:
-    """Wait until a worker, pool, gateway, model or request is in a state.
+    """Wait until something is so.
 
-    Exits 5 when the time is over, 3 when there is no such object.
+    A worker: ready, cordoned, uncordoned, drained, idle, lost, failed. A pool, gateway or model: ready. A request:
+    ended, dispatched, decoding. Anything: gone. Exits 5 when the time is over, 3 when there is no such object.
     """
     import asyncio
 
