@@ -27,8 +27,8 @@ async def down(
 ) -> None:
     """Stop the platform and everything that belongs to it.
 
-    Gateways first, then workers, then the control plane. Running requests may end by themselves within the grace; only
-    --now needs a confirmation, and only where it would cut some off. Cleans up after a control plane that was killed,
+    Gateways first, then workers, then the control plane. Requests that run may end by themselves within the grace; where
+    any do, a terminal is asked first, and without one --now needs --yes. Cleans up after a control plane that was killed,
     and succeeds when nothing is left to stop.
     """
     from console.stopping import leftovers, stop
