@@ -75,7 +75,7 @@ def middle(text: str, width: int, ellipsis: str = "…") -> str:
     if cell_len(text) <= width or width < 3:
         return text
     tail = (width - 1) // 2
-    end = next(text[start:] for start in range(len(text)) if cell_len(text[start:]) <= tail)
+    end = next(text[start:] for start in range(len(text) + 1) if cell_len(text[start:]) <= tail)
     return set_cell_size(text, width - 1 - cell_len(end)) + ellipsis + end
 
 

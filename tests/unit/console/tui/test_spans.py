@@ -58,6 +58,7 @@ def test_the_middle_goes_where_a_name_is_too_long(text: str, width: int) -> None
 def test_the_end_of_a_long_name_is_kept() -> None:
     assert middle("a-very-long-pool-name-12", 12) == "a-very…me-12"
     assert middle("short-1", 12) == "short-1"
+    assert middle("00\u2f00", 3) == "00…"
 
 
 def test_wrapped_breaks_at_spaces() -> None:
