@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import random
 import re
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from control_plane.contracts.errors import DropReason, InvalidRequest
 from control_plane.contracts.worker import FinishReason
 from tests.real_vllm.asker import TIMEOUT_S, Asker
+from tests.worker_client import Reply
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -192,6 +194,18 @@ async def test_no_seed_is_too_large(asker: Asker, seed: int) -> None:
     assert [first.token_ids(choice) for choice in range(2)] == [again.token_ids(choice) for choice in range(2)]
 
 
+async def test_seeded_calls_whose_prompts_come_in_chunks_say_what_each_says_alone(asker: Asker) -> None:
+    story = "The quick brown fox jumps over the lazy dog. " * 30
+    prompts = [f"{number}. {story}" for number in range(6)]
+    alone = (await asker.ask(prompts[5], max_tokens=4, temperature=1.0, seed=7)).token_ids()
+    replies = [
+        asker.submit(prompt, max_tokens=4, temperature=1.0, seed=7, cache_salt="together")[1] for prompt in prompts
+    ]
+    await asyncio.gather(*(reply.end(TIMEOUT_S) for reply in replies))
+    assert [len(reply.token_ids()) for reply in replies] == [4] * 6
+    assert replies[5].token_ids() == alone
+
+
 @pytest.mark.parametrize("temperature", [1e-9, 1e-4, 2.0])
 async def test_extreme_temperatures_answer(asker: Asker, temperature: float) -> None:
     assert (await asker.ask(FRANCE, max_tokens=4, temperature=temperature)).token_ids()
@@ -256,3 +270,46 @@ async def test_a_sink_that_fails_takes_nobody_with_it(asker: Asker) -> None:
     asker.engine.submit(call, broken)
     assert (await asker.ask(FRANCE, max_tokens=8)).text().startswith(" Paris")
     await asker.until_idle()
+
+
+def _anything(dice: random.Random, vocab_size: int) -> dict[str, Any]:
+    """Sampling parameters at random: each legal, together whatever comes."""
+    maybe: dict[str, Any] = {
+        "temperature": dice.choice([0.0, 0.7, 1.0, 2.0, 100.0]),
+        "top_p": dice.choice([1e-6, 0.5, 1.0]),
+        "top_k": dice.choice([-1, 0, 1, 40, 10**6]),
+        "min_p": dice.choice([0.0, 0.3, 1.0]),
+        "presence_penalty": dice.choice([-2.0, 2.0]),
+        "frequency_penalty": dice.choice([-2.0, 2.0]),
+        "repetition_penalty": dice.choice([0.01, 1.3, 50.0]),
+        "seed": dice.choice([0, 1, 2**63 - 1]),
+        "logprobs": dice.choice([0, 1, 20]),
+        "logit_bias": {dice.randrange(vocab_size): dice.choice([-100.0, 100.0]) for _ in range(3)},
+        "stop": dice.choice([("e",), ("\n", " the", "\U0001f389")]),
+        "stop_token_ids": (dice.randrange(vocab_size),),
+        "ignore_eos": True,
+        "min_tokens": 1,
+        "n": dice.choice([2, 3]),
+        "regex": dice.choice(["[a-z]{1,9}", "(yes|no)"]),
+        "json_object": True,
+    }
+    chosen = dice.sample(sorted(maybe), dice.randrange(1, 6))
+    if {"regex", "json_object"} <= set(chosen):
+        chosen.remove("regex")
+    return {name: maybe[name] for name in chosen} | {"max_tokens": dice.choice([1, 4, 12])}
+
+
+async def test_no_mixture_of_legal_calls_and_aborts_harms_the_engine(asker: Asker) -> None:
+    dice = random.Random(20)
+    calls: list[tuple[int, Reply]] = []
+    for number in range(60):
+        prompt = [dice.randrange(asker.model.vocab_size) for _ in range(dice.choice([1, 2, 40, 700]))]
+        extra = {"stream": dice.random() < 0.7, "priority": dice.choice([-1, 0, 3]), "cache_salt": "storm"}
+        calls.append(asker.submit(prompt, **_anything(dice, asker.model.vocab_size), **extra))
+        if number % 4 == 3:
+            asker.engine.abort(calls[dice.randrange(len(calls))][0])
+            await asyncio.sleep(dice.choice([0.0, 0.05]))
+    await asyncio.gather(*(reply.end(TIMEOUT_S) for _, reply in calls))
+    assert [reply.error_code for _, reply in calls if reply.error_code] == []
+    await asker.until_idle()
+    assert (await asker.ask(FRANCE, max_tokens=2)).text().startswith(" Paris")

@@ -20,6 +20,7 @@ from typing import Any
 
 import psutil
 import torch
+from vllm.platforms import current_platform
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.engine.core import EngineCore, EngineCoreProc
@@ -44,6 +45,7 @@ def run_engine_core(*args: Any, **kwargs: Any) -> None:
     # A signal for this process must not be written into the event loop of the one it was forked from.
     signal.set_wakeup_fd(-1)
     die_with_worker()
+    install()
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     # torch keeps a rendezvous file while it starts.
     tempfile.tempdir = os.environ.get("VLLM_RPC_BASE_PATH")
@@ -62,6 +64,10 @@ def install() -> None:
     WorkerProc.worker_main = staticmethod(run_rank)
     WorkerProc.__init__ = _rank_with_last_words
     EngineCoreProc._send_engine_dead = _report_death_with_last_words
+    if current_platform.is_cpu():
+        from workers.engine import vllm_cpu_runner
+
+        vllm_cpu_runner.repair()
 
 
 def _rank_with_last_words(*args: Any, **kwargs: Any) -> None:
