@@ -275,7 +275,7 @@ async def test_a_sink_that_fails_takes_nobody_with_it(asker: Asker) -> None:
 def _anything(dice: random.Random, vocab_size: int) -> dict[str, Any]:
     """Sampling parameters at random: each legal, together whatever comes."""
     maybe: dict[str, Any] = {
-        "temperature": dice.choice([0.0, 0.7, 1.0, 2.0, 100.0]),
+        "temperature": dice.choice([0.0, 0.7, 1.0, 2.0]),
         "top_p": dice.choice([1e-6, 0.5, 1.0]),
         "top_k": dice.choice([-1, 0, 1, 40, 10**6]),
         "min_p": dice.choice([0.0, 0.3, 1.0]),
