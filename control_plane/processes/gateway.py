@@ -1,0 +1,101 @@
+"""A gateway's process: the HTTP server with its router inside."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from typing import Final
+
+import uvloop
+
+from control_plane import telemetry
+from control_plane.contracts.errors import InferDeckError, SettingsError
+from control_plane.contracts.fleet import GatewayIdentity
+from control_plane.fleet.gateways import END_NOW, FINISH, read_record, write_record
+from control_plane.gateway.options import GatewayOptions
+from control_plane.gateway.server import Gateway
+from control_plane.processes.complaint import exit_code, tell
+from control_plane.processes.grace import SIGNAL_GRACE_S
+from control_plane.processes.state_file import read_state
+from control_plane.router.embedded import EmbeddedRouter
+from control_plane.settings import Home, Settings
+from control_plane.store import ApiKeys, Database
+
+_NO_LIMIT_S: Final = 86_400.0
+
+log = logging.getLogger("control_plane")
+
+
+def run_gateway(home: Home, settings: Settings, gateway_id: str, port: int | None, rather: int) -> int:
+    telemetry.setup_logging("gateway", gateway=gateway_id, pid=os.getpid())
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_gateway(home, settings, gateway_id, port, rather))
+    except InferDeckError as error:
+        tell(error)
+        # Last, because the end of its log is what the control plane tells of a gateway that ended.
+        log.error(error.message, extra={"hint": error.hint})
+        return exit_code(error)
+    return 0
+
+
+async def _gateway(home: Home, settings: Settings, gateway_id: str, port: int | None, rather: int) -> None:
+    database = Database.open(settings.store.url, home.database, migrate=False)
+    try:
+        gateway = _bind(settings, ApiKeys(database), settings.gateway.port if port is None else port, rather)
+        router = EmbeddedRouter(
+            router_id=gateway_id,
+            identity=lambda: GatewayIdentity(gateway_id, os.getpid(), gateway.url, gateway.started_unix),
+            fleet_address=lambda: read_state(home).get("api_address"),
+            operator_key=lambda: home.operator_key.read_text().strip(),
+            stats=gateway.stats,
+            settings=settings.router,
+        )
+        stop = asyncio.Event()
+        _stop_on_signals(stop, router)
+        await router.start()
+        record = home.gateway(gateway_id)
+        write_record(record, os.getpid(), gateway.url)
+        try:
+            await gateway.serve(router, stop, grace_s=_NO_LIMIT_S)
+        finally:
+            await router.close()
+            if read_record(record).get("pid") == os.getpid():
+                record.unlink(missing_ok=True)
+    finally:
+        database.close()
+
+
+def _bind(settings: Settings, keys: ApiKeys, port: int, rather: int) -> Gateway:
+    def options(port: int) -> GatewayOptions:
+        return GatewayOptions(host=settings.gateway.host, port=port, wait_s=settings.router.queue_timeout_s)
+
+    if not port and rather:
+        try:
+            return Gateway(options(rather), keys)
+        except SettingsError:
+            log.info("the last port is taken, another will do", extra={"port": rather})
+    return Gateway(options(port), keys)
+
+
+def _stop_on_signals(stop: asyncio.Event, router: EmbeddedRouter) -> None:
+    """``FINISH``: end when all calls have. SIGTERM: give them ``SIGNAL_GRACE_S``. ``END_NOW``, or again: end them."""
+    loop = asyncio.get_running_loop()
+    closing: set[asyncio.Task[None]] = set()
+
+    def end_calls() -> None:
+        stop.set()
+        closing.add(loop.create_task(router.close()))
+
+    def terminate() -> None:
+        if stop.is_set():
+            end_calls()
+        else:
+            stop.set()
+            loop.call_later(SIGNAL_GRACE_S, end_calls)
+
+    loop.add_signal_handler(FINISH, stop.set)
+    loop.add_signal_handler(signal.SIGTERM, terminate)
+    loop.add_signal_handler(END_NOW, end_calls)

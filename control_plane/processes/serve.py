@@ -1,0 +1,127 @@
+"""The control plane's process: the store, the fleet and the operators' API."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import signal
+from pathlib import Path
+
+from control_plane import telemetry
+from control_plane.api.server import ApiServer
+from control_plane.contracts.errors import Conflict, InferDeckError
+from control_plane.fleet.launcher.local import LocalLauncher
+from control_plane.fleet.platform import Platform
+from control_plane.processes.complaint import exit_code, tell
+from control_plane.processes.grace import SIGNAL_GRACE_S
+from control_plane.processes.ports import check_port
+from control_plane.processes.state_file import StateFile, read_state
+from control_plane.settings import Home, Settings
+from control_plane.store import ApiKeys, Database
+from control_plane.store.keys import API_KEY_PREFIX, OPERATOR_KEY_PREFIX, new_key
+
+log = logging.getLogger("control_plane")
+
+
+def serve(home: Home, settings: Settings, parent_fd: int | None) -> int:
+    home.create()
+    lock = _lock(home)
+    try:
+        for path in (home.log("control-plane"), home.database):
+            path.touch(mode=0o600)
+        telemetry.setup_logging("control-plane", path=home.log("control-plane"), pid=os.getpid())
+        try:
+            asyncio.run(_control_plane(home, settings, parent_fd))
+        except InferDeckError as error:
+            log.error(error.message, extra={"hint": error.hint})
+            tell(error)
+            return exit_code(error)
+    finally:
+        os.close(lock)
+    return 0
+
+
+def _lock(home: Home) -> int:
+    """One control plane per home: a lock on the folder itself, which leaves no file and ends with the process."""
+    handle = os.open(home.root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        pid = read_state(home).get("pid", 0)
+        who = f"process {pid}" if pid else "another process"
+        raise Conflict(f"a control plane runs in {home.root} already: {who}", hint="inferdeck down") from None
+    return handle
+
+
+async def _control_plane(home: Home, settings: Settings, parent_fd: int | None) -> None:
+    database = Database.open(settings.store.url, home.database)
+    try:
+        keys = ApiKeys(database)
+        keys.add(_key(home.api_key, API_KEY_PREFIX), "default")
+        operator_key = _key(home.operator_key, OPERATOR_KEY_PREFIX)
+        launcher = LocalLauncher(home.workers, home.logs)
+        state = StateFile(home, settings)
+        platform = Platform(settings, home, database, launcher, state.urls_changed, settings.path)
+        state.platform = platform
+        api = ApiServer(platform, operator_key, keys)
+        check_port("api.port", settings.api.host, settings.api.port, settings)
+        await platform.gateways.find()
+        for gateway in platform.gateways.all():
+            if not gateway.pid:
+                check_port("gateway.port", settings.gateway.host, platform.gateways.port(gateway.id), settings)
+        state.api_address = api.bind(settings.api.host, settings.api.port)
+        state.write()
+        try:
+            await _live(platform, api, parent_fd)
+        finally:
+            home.state.unlink(missing_ok=True)
+    finally:
+        database.close()
+
+
+async def _live(platform: Platform, api: ApiServer, parent_fd: int | None) -> None:
+    loop = asyncio.get_running_loop()
+    told = 0
+
+    def end() -> None:
+        nonlocal told
+        told += 1
+        platform.request_shutdown(SIGNAL_GRACE_S if told == 1 else 0.0)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    if parent_fd is not None:
+        os.set_inheritable(parent_fd, False)
+
+        def parent_said() -> None:
+            if not os.read(parent_fd, 4096):
+                loop.remove_reader(parent_fd)
+                end()
+
+        loop.add_reader(parent_fd, parent_said)
+    platform.events.record("control_plane_started", "control-plane", f"started as {platform.id}, pid {os.getpid()}")
+    platform.adopt()
+    await api.start()
+    platform.start()
+    await platform.ended.wait()
+    await api.stop()
+
+
+def _key(path: Path, prefix: str) -> str:
+    """The key in a file, made at the first start; only its owner may read it."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        path.chmod(0o600)
+        key = path.read_text().strip()
+        if not key:
+            raise Conflict(f"{path} is empty", hint=f"rm {path}") from None
+        return key
+    with os.fdopen(handle, "w") as file:
+        key = new_key(prefix)
+        file.write(f"{key}\n")
+    return key

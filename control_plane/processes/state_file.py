@@ -1,0 +1,61 @@
+"""``state.json``: how others find the control plane of a home."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+from control_plane.contracts.worker_spec import start_ticks
+from control_plane.fleet.platform import Platform
+from control_plane.fleet.snapshots import package_version
+from control_plane.settings import Home, Settings
+
+
+class StateFile:
+    """Written anew whenever a gateway listens."""
+
+    def __init__(self, home: Home, settings: Settings) -> None:
+        self.api_address = ""
+        self.platform: Platform | None = None
+        self._home = home
+        self._settings = settings
+        self._started_unix = time.time()
+
+    def urls_changed(self) -> None:
+        if self.api_address:
+            self.write()
+
+    def write(self) -> None:
+        assert self.platform is not None
+        host, _, port = self.api_address.rpartition(":")
+        values = {
+            "pid": os.getpid(),
+            "start_ticks": start_ticks(os.getpid()),
+            "control_plane_id": self.platform.id,
+            "api_address": f"{_reachable(host)}:{port}",
+            "gateway_urls": [url.replace("//0.0.0.0:", "//127.0.0.1:") for url in self.platform.gateways.urls()],
+            "api_key_path": str(self._home.api_key),
+            "operator_key_path": str(self._home.operator_key),
+            "config": str(self._settings.path or ""),
+            "version": package_version(),
+            "started_unix": self._started_unix,
+            "log_path": str(self._home.log("control-plane")),
+        }
+        draft = self._home.state.with_name(f".state.json.{os.getpid()}")
+        draft.write_text(json.dumps(values, indent=1))
+        draft.chmod(0o600)
+        draft.replace(self._home.state)
+
+
+def _reachable(host: str) -> str:
+    return {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "::": "[::1]"}.get(host, host)
+
+
+def read_state(home: Home) -> dict[str, Any]:
+    try:
+        values = json.loads(home.state.read_text())
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
