@@ -1,4 +1,7 @@
 # `make demo` and `make test` install what they need; run again, they install nothing twice.
+# Processes that run tests; each takes up to 2.5 GB.
+PROCESSES ?= 2
+
 .PHONY: install install-gpu demo test lint protos bench
 
 install:
@@ -12,7 +15,7 @@ demo: install
 
 test:
 	@.ci/install cpu dev
-	@.venv/bin/python -m pytest
+	@.venv/bin/python -m pytest --numprocesses $(PROCESSES) --dist loadgroup
 
 lint:
 	@.ci/install cpu dev

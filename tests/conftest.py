@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # How fast examples come depends on what else runs on the machine, and says nothing about the code.
@@ -13,3 +14,19 @@ settings.load_profile("inferdeck")
 # A shell starts its background jobs with Ctrl-C ignored, which the processes under test would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Share the tests out among processes: a module's fixtures are made once, and real engines run one at a time.
+
+    The engines' tests are the longest group, so they start first.
+    """
+    items.sort(key=lambda item: not _on_real_vllm(item))
+    for item in items:
+        module = item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group("real_vllm" if _on_real_vllm(item) else module))
+
+
+def _on_real_vllm(item: pytest.Item) -> bool:
+    return item.get_closest_marker("real_vllm") is not None or "real_vllm" in item.path.parts
