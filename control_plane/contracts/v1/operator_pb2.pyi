@@ -520,3 +520,74 @@ class CancelCommand(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     def __init__(self, request_id: _Optional[str] = ...) -> None: ...
+
+class WorkerStepsRequest(_message.Message):
+    __slots__ = ("worker_id", "from_step", "live")
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    FROM_STEP_FIELD_NUMBER: _ClassVar[int]
+    LIVE_FIELD_NUMBER: _ClassVar[int]
+    worker_id: str
+    from_step: int
+    live: bool
+    def __init__(self, worker_id: _Optional[str] = ..., from_step: _Optional[int] = ..., live: _Optional[bool] = ...) -> None: ...
+
+class WorkerTraceRequest(_message.Message):
+    __slots__ = ("worker_id", "mode", "every")
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    EVERY_FIELD_NUMBER: _ClassVar[int]
+    worker_id: str
+    mode: _worker_pb2.TraceMode
+    every: int
+    def __init__(self, worker_id: _Optional[str] = ..., mode: _Optional[_Union[_worker_pb2.TraceMode, str]] = ..., every: _Optional[int] = ...) -> None: ...
+
+class TimelineRequest(_message.Message):
+    __slots__ = ("request_id",)
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    def __init__(self, request_id: _Optional[str] = ...) -> None: ...
+
+class Timeline(_message.Message):
+    __slots__ = ("request", "spans", "clocks", "missing_steps")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    SPANS_FIELD_NUMBER: _ClassVar[int]
+    CLOCKS_FIELD_NUMBER: _ClassVar[int]
+    MISSING_STEPS_FIELD_NUMBER: _ClassVar[int]
+    request: RequestView
+    spans: _containers.RepeatedCompositeFieldContainer[Span]
+    clocks: _containers.RepeatedCompositeFieldContainer[ClockSkew]
+    missing_steps: int
+    def __init__(self, request: _Optional[_Union[RequestView, _Mapping]] = ..., spans: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., clocks: _Optional[_Iterable[_Union[ClockSkew, _Mapping]]] = ..., missing_steps: _Optional[int] = ...) -> None: ...
+
+class Span(_message.Message):
+    __slots__ = ("name", "parent", "process", "start_s", "duration_s", "attributes")
+    class AttributesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_FIELD_NUMBER: _ClassVar[int]
+    START_S_FIELD_NUMBER: _ClassVar[int]
+    DURATION_S_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    parent: str
+    process: str
+    start_s: float
+    duration_s: float
+    attributes: _containers.ScalarMap[str, str]
+    def __init__(self, name: _Optional[str] = ..., parent: _Optional[str] = ..., process: _Optional[str] = ..., start_s: _Optional[float] = ..., duration_s: _Optional[float] = ..., attributes: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class ClockSkew(_message.Message):
+    __slots__ = ("process", "ahead_s", "uncertainty_s")
+    PROCESS_FIELD_NUMBER: _ClassVar[int]
+    AHEAD_S_FIELD_NUMBER: _ClassVar[int]
+    UNCERTAINTY_S_FIELD_NUMBER: _ClassVar[int]
+    process: str
+    ahead_s: float
+    uncertainty_s: float
+    def __init__(self, process: _Optional[str] = ..., ahead_s: _Optional[float] = ..., uncertainty_s: _Optional[float] = ...) -> None: ...

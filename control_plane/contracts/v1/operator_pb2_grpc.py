@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from control_plane.contracts.v1 import operator_pb2 as control__plane_dot_contracts_dot_v1_dot_operator__pb2
+from control_plane.contracts.v1 import worker_pb2 as control__plane_dot_contracts_dot_v1_dot_worker__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -84,6 +85,26 @@ class OperatorStub:
                 request_serializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.ShutdownRequest.SerializeToString,
                 response_deserializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.ShutdownProgress.FromString,
                 _registered_method=True)
+        self.WatchSteps = channel.unary_stream(
+                '/inferdeck.v1.Operator/WatchSteps',
+                request_serializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerStepsRequest.SerializeToString,
+                response_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.StepFrame.FromString,
+                _registered_method=True)
+        self.SetTrace = channel.unary_unary(
+                '/inferdeck.v1.Operator/SetTrace',
+                request_serializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerTraceRequest.SerializeToString,
+                response_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.TraceState.FromString,
+                _registered_method=True)
+        self.GetBlocks = channel.unary_unary(
+                '/inferdeck.v1.Operator/GetBlocks',
+                request_serializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerRef.SerializeToString,
+                response_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.BlockSnapshot.FromString,
+                _registered_method=True)
+        self.GetTimeline = channel.unary_unary(
+                '/inferdeck.v1.Operator/GetTimeline',
+                request_serializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.TimelineRequest.SerializeToString,
+                response_deserializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.Timeline.FromString,
+                _registered_method=True)
 
 
 class OperatorServicer:
@@ -155,6 +176,32 @@ class OperatorServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WatchSteps(self, request, context):
+        """What a worker's engine does: see the worker's calls of the same names.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetTrace(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetBlocks(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetTimeline(self, request, context):
+        """Where one request's time went, joined from its gateway, router, worker and engine steps.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_OperatorServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -207,6 +254,26 @@ def add_OperatorServicer_to_server(servicer, server):
                     servicer.Shutdown,
                     request_deserializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.ShutdownRequest.FromString,
                     response_serializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.ShutdownProgress.SerializeToString,
+            ),
+            'WatchSteps': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchSteps,
+                    request_deserializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerStepsRequest.FromString,
+                    response_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.StepFrame.SerializeToString,
+            ),
+            'SetTrace': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetTrace,
+                    request_deserializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerTraceRequest.FromString,
+                    response_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.TraceState.SerializeToString,
+            ),
+            'GetBlocks': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetBlocks,
+                    request_deserializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerRef.FromString,
+                    response_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.BlockSnapshot.SerializeToString,
+            ),
+            'GetTimeline': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTimeline,
+                    request_deserializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.TimelineRequest.FromString,
+                    response_serializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.Timeline.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -479,6 +546,114 @@ class Operator:
             '/inferdeck.v1.Operator/Shutdown',
             control__plane_dot_contracts_dot_v1_dot_operator__pb2.ShutdownRequest.SerializeToString,
             control__plane_dot_contracts_dot_v1_dot_operator__pb2.ShutdownProgress.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchSteps(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/inferdeck.v1.Operator/WatchSteps',
+            control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerStepsRequest.SerializeToString,
+            control__plane_dot_contracts_dot_v1_dot_worker__pb2.StepFrame.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetTrace(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/inferdeck.v1.Operator/SetTrace',
+            control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerTraceRequest.SerializeToString,
+            control__plane_dot_contracts_dot_v1_dot_worker__pb2.TraceState.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetBlocks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/inferdeck.v1.Operator/GetBlocks',
+            control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerRef.SerializeToString,
+            control__plane_dot_contracts_dot_v1_dot_worker__pb2.BlockSnapshot.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTimeline(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/inferdeck.v1.Operator/GetTimeline',
+            control__plane_dot_contracts_dot_v1_dot_operator__pb2.TimelineRequest.SerializeToString,
+            control__plane_dot_contracts_dot_v1_dot_operator__pb2.Timeline.FromString,
             options,
             channel_credentials,
             insecure,

@@ -22,6 +22,20 @@ class WorkerState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WORKER_STATE_DRAINING: _ClassVar[WorkerState]
     WORKER_STATE_FAILED: _ClassVar[WorkerState]
     WORKER_STATE_STOPPING: _ClassVar[WorkerState]
+
+class TraceMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TRACE_MODE_UNSPECIFIED: _ClassVar[TraceMode]
+    TRACE_MODE_OFF: _ClassVar[TraceMode]
+    TRACE_MODE_SAMPLED: _ClassVar[TraceMode]
+    TRACE_MODE_FULL: _ClassVar[TraceMode]
+
+class StepKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STEP_KIND_UNSPECIFIED: _ClassVar[StepKind]
+    STEP_KIND_PREFILL: _ClassVar[StepKind]
+    STEP_KIND_LAST_PREFILL: _ClassVar[StepKind]
+    STEP_KIND_DECODE: _ClassVar[StepKind]
 FINISH_REASON_UNSPECIFIED: FinishReason
 FINISH_REASON_STOP: FinishReason
 FINISH_REASON_LENGTH: FinishReason
@@ -32,6 +46,14 @@ WORKER_STATE_READY: WorkerState
 WORKER_STATE_DRAINING: WorkerState
 WORKER_STATE_FAILED: WorkerState
 WORKER_STATE_STOPPING: WorkerState
+TRACE_MODE_UNSPECIFIED: TraceMode
+TRACE_MODE_OFF: TraceMode
+TRACE_MODE_SAMPLED: TraceMode
+TRACE_MODE_FULL: TraceMode
+STEP_KIND_UNSPECIFIED: StepKind
+STEP_KIND_PREFILL: StepKind
+STEP_KIND_LAST_PREFILL: StepKind
+STEP_KIND_DECODE: StepKind
 
 class RouterFrame(_message.Message):
     __slots__ = ("hello", "generate", "abort")
@@ -417,3 +439,179 @@ class StopRequest(_message.Message):
 class StopResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class WatchStepsRequest(_message.Message):
+    __slots__ = ("from_step", "live")
+    FROM_STEP_FIELD_NUMBER: _ClassVar[int]
+    LIVE_FIELD_NUMBER: _ClassVar[int]
+    from_step: int
+    live: bool
+    def __init__(self, from_step: _Optional[int] = ..., live: _Optional[bool] = ...) -> None: ...
+
+class SetTraceRequest(_message.Message):
+    __slots__ = ("mode", "every")
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    EVERY_FIELD_NUMBER: _ClassVar[int]
+    mode: TraceMode
+    every: int
+    def __init__(self, mode: _Optional[_Union[TraceMode, str]] = ..., every: _Optional[int] = ...) -> None: ...
+
+class TraceState(_message.Message):
+    __slots__ = ("mode", "every", "unavailable", "step", "first_kept", "dropped")
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    EVERY_FIELD_NUMBER: _ClassVar[int]
+    UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    FIRST_KEPT_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
+    mode: TraceMode
+    every: int
+    unavailable: str
+    step: int
+    first_kept: int
+    dropped: int
+    def __init__(self, mode: _Optional[_Union[TraceMode, str]] = ..., every: _Optional[int] = ..., unavailable: _Optional[str] = ..., step: _Optional[int] = ..., first_kept: _Optional[int] = ..., dropped: _Optional[int] = ...) -> None: ...
+
+class StepFrame(_message.Message):
+    __slots__ = ("steps", "trace", "base")
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    TRACE_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    steps: _containers.RepeatedCompositeFieldContainer[EngineStep]
+    trace: TraceState
+    base: BlockSnapshot
+    def __init__(self, steps: _Optional[_Iterable[_Union[EngineStep, _Mapping]]] = ..., trace: _Optional[_Union[TraceState, _Mapping]] = ..., base: _Optional[_Union[BlockSnapshot, _Mapping]] = ...) -> None: ...
+
+class EngineStep(_message.Message):
+    __slots__ = ("step", "started_unix", "schedule_s", "execute_s", "tokens", "rows", "waiting", "waiting_total", "preempted", "finished", "total_blocks", "used_blocks", "cached_free_blocks", "free_blocks", "dropped")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    STARTED_UNIX_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULE_S_FIELD_NUMBER: _ClassVar[int]
+    EXECUTE_S_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    WAITING_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTED_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    USED_BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    CACHED_FREE_BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    FREE_BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    started_unix: float
+    schedule_s: float
+    execute_s: float
+    tokens: int
+    rows: _containers.RepeatedCompositeFieldContainer[StepRow]
+    waiting: _containers.RepeatedCompositeFieldContainer[StepWaiting]
+    waiting_total: int
+    preempted: _containers.RepeatedScalarFieldContainer[str]
+    finished: _containers.RepeatedCompositeFieldContainer[StepFinished]
+    total_blocks: int
+    used_blocks: int
+    cached_free_blocks: int
+    free_blocks: int
+    dropped: int
+    def __init__(self, step: _Optional[int] = ..., started_unix: _Optional[float] = ..., schedule_s: _Optional[float] = ..., execute_s: _Optional[float] = ..., tokens: _Optional[int] = ..., rows: _Optional[_Iterable[_Union[StepRow, _Mapping]]] = ..., waiting: _Optional[_Iterable[_Union[StepWaiting, _Mapping]]] = ..., waiting_total: _Optional[int] = ..., preempted: _Optional[_Iterable[str]] = ..., finished: _Optional[_Iterable[_Union[StepFinished, _Mapping]]] = ..., total_blocks: _Optional[int] = ..., used_blocks: _Optional[int] = ..., cached_free_blocks: _Optional[int] = ..., free_blocks: _Optional[int] = ..., dropped: _Optional[int] = ...) -> None: ...
+
+class StepRow(_message.Message):
+    __slots__ = ("request_id", "kind", "tokens", "computed", "prompt_tokens", "output_tokens", "cached_tokens", "priority", "joined", "resumed", "new_blocks", "blocks")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    COMPUTED_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    CACHED_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    JOINED_FIELD_NUMBER: _ClassVar[int]
+    RESUMED_FIELD_NUMBER: _ClassVar[int]
+    NEW_BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    kind: StepKind
+    tokens: int
+    computed: int
+    prompt_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    priority: int
+    joined: bool
+    resumed: bool
+    new_blocks: _containers.RepeatedScalarFieldContainer[int]
+    blocks: int
+    def __init__(self, request_id: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ..., tokens: _Optional[int] = ..., computed: _Optional[int] = ..., prompt_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., priority: _Optional[int] = ..., joined: _Optional[bool] = ..., resumed: _Optional[bool] = ..., new_blocks: _Optional[_Iterable[int]] = ..., blocks: _Optional[int] = ...) -> None: ...
+
+class StepWaiting(_message.Message):
+    __slots__ = ("request_id", "tokens", "priority", "preempted")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTED_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    tokens: int
+    priority: int
+    preempted: bool
+    def __init__(self, request_id: _Optional[str] = ..., tokens: _Optional[int] = ..., priority: _Optional[int] = ..., preempted: _Optional[bool] = ...) -> None: ...
+
+class StepFinished(_message.Message):
+    __slots__ = ("request_id", "reason", "output_tokens", "freed_blocks")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    FREED_BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    reason: str
+    output_tokens: int
+    freed_blocks: int
+    def __init__(self, request_id: _Optional[str] = ..., reason: _Optional[str] = ..., output_tokens: _Optional[int] = ..., freed_blocks: _Optional[int] = ...) -> None: ...
+
+class GetBlocksRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class BlockSnapshot(_message.Message):
+    __slots__ = ("step", "taken_unix", "block_size", "total_blocks", "used_blocks", "cached_free_blocks", "free_blocks", "tables", "shared", "cached_free", "waiting")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_UNIX_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_SIZE_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    USED_BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    CACHED_FREE_BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    FREE_BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    SHARED_FIELD_NUMBER: _ClassVar[int]
+    CACHED_FREE_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    taken_unix: float
+    block_size: int
+    total_blocks: int
+    used_blocks: int
+    cached_free_blocks: int
+    free_blocks: int
+    tables: _containers.RepeatedCompositeFieldContainer[BlockTable]
+    shared: _containers.RepeatedCompositeFieldContainer[SharedBlock]
+    cached_free: _containers.RepeatedScalarFieldContainer[int]
+    waiting: _containers.RepeatedCompositeFieldContainer[StepWaiting]
+    def __init__(self, step: _Optional[int] = ..., taken_unix: _Optional[float] = ..., block_size: _Optional[int] = ..., total_blocks: _Optional[int] = ..., used_blocks: _Optional[int] = ..., cached_free_blocks: _Optional[int] = ..., free_blocks: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[BlockTable, _Mapping]]] = ..., shared: _Optional[_Iterable[_Union[SharedBlock, _Mapping]]] = ..., cached_free: _Optional[_Iterable[int]] = ..., waiting: _Optional[_Iterable[_Union[StepWaiting, _Mapping]]] = ...) -> None: ...
+
+class BlockTable(_message.Message):
+    __slots__ = ("request_id", "blocks", "computed")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    COMPUTED_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    blocks: _containers.RepeatedScalarFieldContainer[int]
+    computed: int
+    def __init__(self, request_id: _Optional[str] = ..., blocks: _Optional[_Iterable[int]] = ..., computed: _Optional[int] = ...) -> None: ...
+
+class SharedBlock(_message.Message):
+    __slots__ = ("block", "references")
+    BLOCK_FIELD_NUMBER: _ClassVar[int]
+    REFERENCES_FIELD_NUMBER: _ClassVar[int]
+    block: int
+    references: int
+    def __init__(self, block: _Optional[int] = ..., references: _Optional[int] = ...) -> None: ...

@@ -79,6 +79,21 @@ class WorkerStub:
                 request_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.StopRequest.SerializeToString,
                 response_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.StopResponse.FromString,
                 _registered_method=True)
+        self.WatchSteps = channel.unary_stream(
+                '/inferdeck.v1.Worker/WatchSteps',
+                request_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.WatchStepsRequest.SerializeToString,
+                response_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.StepFrame.FromString,
+                _registered_method=True)
+        self.SetTrace = channel.unary_unary(
+                '/inferdeck.v1.Worker/SetTrace',
+                request_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.SetTraceRequest.SerializeToString,
+                response_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.TraceState.FromString,
+                _registered_method=True)
+        self.GetBlocks = channel.unary_unary(
+                '/inferdeck.v1.Worker/GetBlocks',
+                request_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.GetBlocksRequest.SerializeToString,
+                response_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.BlockSnapshot.FromString,
+                _registered_method=True)
 
 
 class WorkerServicer:
@@ -145,6 +160,28 @@ class WorkerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WatchSteps(self, request, context):
+        """What the engine did: the block tables before the oldest step kept (or before from_step), the steps kept since, then
+        each new one. A watcher that is too slow loses steps, never delays the engine; dropped counts what was lost.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetTrace(self, request, context):
+        """Trace no step, every n-th, or all, from the next step on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetBlocks(self, request, context):
+        """The whole KV cache now, from the engine itself: works whatever the trace.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_WorkerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -192,6 +229,21 @@ def add_WorkerServicer_to_server(servicer, server):
                     servicer.Stop,
                     request_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.StopRequest.FromString,
                     response_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.StopResponse.SerializeToString,
+            ),
+            'WatchSteps': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchSteps,
+                    request_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.WatchStepsRequest.FromString,
+                    response_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.StepFrame.SerializeToString,
+            ),
+            'SetTrace': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetTrace,
+                    request_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.SetTraceRequest.FromString,
+                    response_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.TraceState.SerializeToString,
+            ),
+            'GetBlocks': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetBlocks,
+                    request_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.GetBlocksRequest.FromString,
+                    response_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.BlockSnapshot.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -437,6 +489,87 @@ class Worker:
             '/inferdeck.v1.Worker/Stop',
             control__plane_dot_contracts_dot_v1_dot_worker__pb2.StopRequest.SerializeToString,
             control__plane_dot_contracts_dot_v1_dot_worker__pb2.StopResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchSteps(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/inferdeck.v1.Worker/WatchSteps',
+            control__plane_dot_contracts_dot_v1_dot_worker__pb2.WatchStepsRequest.SerializeToString,
+            control__plane_dot_contracts_dot_v1_dot_worker__pb2.StepFrame.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetTrace(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/inferdeck.v1.Worker/SetTrace',
+            control__plane_dot_contracts_dot_v1_dot_worker__pb2.SetTraceRequest.SerializeToString,
+            control__plane_dot_contracts_dot_v1_dot_worker__pb2.TraceState.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetBlocks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/inferdeck.v1.Worker/GetBlocks',
+            control__plane_dot_contracts_dot_v1_dot_worker__pb2.GetBlocksRequest.SerializeToString,
+            control__plane_dot_contracts_dot_v1_dot_worker__pb2.BlockSnapshot.FromString,
             options,
             channel_credentials,
             insecure,

@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control_plane.contracts import fleet, worker
+from control_plane.contracts import fleet, step, timeline, worker
 from control_plane.contracts.v1 import operator_pb2, worker_pb2
 from control_plane.contracts.wire.convert import from_wire, to_wire
 from control_plane.contracts.wire.frames import frame_to_wire
@@ -28,7 +28,12 @@ from tests.frames import deltas_from_wire
 
 PAIRS: list[tuple[type, type[Message]]] = [
     (cls, message)
-    for module, messages in ((worker, worker_pb2), (fleet, operator_pb2))
+    for module, messages in (
+        (worker, worker_pb2),
+        (step, worker_pb2),
+        (fleet, operator_pb2),
+        (timeline, operator_pb2),
+    )
     for name, cls in vars(module).items()
     if dataclasses.is_dataclass(cls) and isinstance(cls, type) and cls.__module__ == module.__name__
     if (message := getattr(messages, name, None)) is not None
