@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self
+from typing import Any, Final, Self, cast
 
 import psutil
 
@@ -16,6 +16,8 @@ from control_plane.contracts.worker_spec import start_ticks
 from workers.engine.vllm_env import REASON_FILE
 
 _KILL_WAIT_S = 5.0
+_EXIT_CODE_S: Final = 0.1
+"""vLLM's monitor thread may have taken a core's exit code; it has noted it after this long."""
 _MOST_WORDS = 65_536
 
 
@@ -100,10 +102,16 @@ class CoreProcesses:
 
     def _on_end(self, handle: int) -> None:
         process = self._watched[handle]
-        how = _how_it_ended(handle, process)
+        code = _exit_code(handle, process)
         self._unwatch(handle)
-        words = self._last_words.read()
-        self._ended(f"engine core {process.pid} {how}" + (f": {words}" if words else ""))
+        if code is not None:
+            self._tell(process, code)
+        else:
+            self._loop.call_later(_EXIT_CODE_S, lambda: self._tell(process, process.exitcode))
+
+    def _tell(self, process: Any, code: int | None) -> None:
+        words = self.last_words()
+        self._ended(f"engine core {process.pid} {_how_it_ended(code)}" + (f": {words}" if words else ""))
 
     def _unwatch(self, handle: int) -> None:
         del self._watched[handle]
@@ -149,16 +157,19 @@ def is_resource_tracker(process: psutil.Process) -> bool:
         return False
 
 
-def _how_it_ended(handle: int, process: Any) -> str:
+def _exit_code(handle: int, process: Any) -> int | None:
+    """None where another thread has waited for the process and not said yet what it heard."""
     try:
         status = os.waitid(os.P_PIDFD, handle, os.WEXITED | os.WNOWAIT | os.WNOHANG)
     except ChildProcessError:
         status = None
     if status is not None:
-        code = status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
-    elif process.exitcode is not None:
-        code = process.exitcode
-    else:
+        return status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
+    return cast(int | None, process.exitcode)
+
+
+def _how_it_ended(code: int | None) -> str:
+    if code is None:
         return "ended"
     if code >= 0:
         return f"exited with {code}"
