@@ -20,9 +20,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Share the tests out among processes: a module's fixtures are made once, and real engines run one at a time.
 
-    The engines' tests are the longest group, so they start first.
+    The engines' tests are the longest group, so they start first. Those that have the engine in their own process come
+    before all others: vLLM forks, and a fork while gRPC's threads run can hang.
     """
-    items.sort(key=lambda item: not _on_real_vllm(item))
+    items.sort(key=lambda item: (not _on_real_vllm(item), item.get_closest_marker("forks") is None))
     for item in items:
         module = item.nodeid.partition("::")[0]
         item.add_marker(pytest.mark.xdist_group("real_vllm" if _on_real_vllm(item) else module))

@@ -85,7 +85,7 @@ class Subject:
     loop_scope="module",
     params=[
         "scripted",
-        pytest.param("vllm", marks=pytest.mark.real_vllm),
+        pytest.param("vllm", marks=[pytest.mark.real_vllm, pytest.mark.forks]),
     ],
 )
 async def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Subject]:

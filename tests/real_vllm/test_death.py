@@ -16,7 +16,7 @@ from tests.real_vllm.asker import Asker
 from tests.real_vllm.conftest import real_spec
 from workers.engine.vllm_engine import VllmEngine
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.forks]
 
 TIMEOUT_S = 30.0
 PROMPT = "Once upon a time"

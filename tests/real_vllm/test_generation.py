@@ -16,7 +16,7 @@ from control_plane.contracts.worker import FinishReason
 from tests.real_vllm.asker import TIMEOUT_S, Asker
 from tests.worker_client import Reply
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.forks]
 
 FRANCE = "The capital of France is"
 CHAT = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"

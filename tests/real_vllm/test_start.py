@@ -16,7 +16,7 @@ from workers import weights
 from workers.engine.base import EngineDead
 from workers.engine.vllm_engine import VllmEngine
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.forks]
 
 
 async def failure_of(folder: Path, expected: type[Exception], **fields: Any) -> Any:

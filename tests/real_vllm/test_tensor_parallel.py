@@ -16,7 +16,7 @@ from tests.real_vllm.conftest import real_spec
 from tests.real_vllm.test_death import leftovers
 from workers.engine.vllm_engine import VllmEngine
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.forks]
 
 
 async def test_a_split_model_says_the_same_and_dies_whole(tmp_path: Path) -> None:

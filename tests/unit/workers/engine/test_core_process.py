@@ -52,6 +52,31 @@ async def test_an_end_is_told_with_the_signal() -> None:
     assert "was killed by SIGKILL" in cause
 
 
+async def test_an_end_that_another_thread_has_waited_for_is_told_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = SPAWN.Process(target=time.sleep, args=(60,))
+
+    def taken(*_: object) -> None:
+        """The other thread has the status, and notes it a moment later."""
+        monkeypatch.undo()
+        asyncio.get_running_loop().call_later(0.02, process.join)
+        raise ChildProcessError
+
+    class Unsaid:
+        pid = property(lambda self: process.pid)
+        codes = iter([None, -9])
+        exitcode = property(lambda self: next(self.codes))
+
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[str] = loop.create_future()
+    process.start()
+    monkeypatch.setattr(os, "waitid", taken)
+    with LastWords() as last_words:
+        core = CoreProcesses([Unsaid()], last_words.keep(), loop, ended.set_result)
+    process.kill()
+    assert "was killed by SIGKILL" in await asyncio.wait_for(ended, TIMEOUT_S)
+    core.close()
+
+
 async def test_an_end_is_told_with_the_exit_code_and_the_first_last_words() -> None:
     cause = await cause_of(say_and_fail, "ValueError: no room\nRuntimeError: because of that\n")
     assert cause.endswith("exited with 3: ValueError: no room")
