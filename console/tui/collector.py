@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 from textual.message import Message
 
 from console.tui.feed import Feed
-from console.tui.messages import Heard, Learnt, LinkLost, LogRead
+from console.tui.messages import Heard, Learnt, LinkLost, LogRead, Stepped
 from control_plane.contracts.errors import InferDeckError, Unavailable
 from control_plane.contracts.fleet import Event
 
@@ -93,4 +93,21 @@ async def follow(feed: Feed, target: str, post: Post, *, retry_s: float = 2.0) -
         except InferDeckError as failure:
             error = failure.message
         post(LogRead(target, error=error))
+        await asyncio.sleep(retry_s)
+
+
+async def follow_steps(feed: Feed, worker_id: str, post: Post, *, retry_s: float = 1.0) -> None:
+    """Read a worker's engine steps for ever; when they end, say why, and begin anew from the block tables."""
+    while True:
+        error = "the steps ended"
+        try:
+            with one_call():
+                anew = True
+                async with closing(feed.steps(worker_id)) as stream:
+                    async for frame in stream:
+                        post(Stepped(worker_id, frame, anew=anew))
+                        anew = False
+        except InferDeckError as failure:
+            error = failure.message
+        post(Stepped(worker_id, error=error))
         await asyncio.sleep(retry_s)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, Snapshot
+from control_plane.contracts.step import StepFrame
 
 
 class Feed(Protocol):
@@ -26,6 +27,11 @@ class Feed(Protocol):
 
     def logs(self, target: str, tail_lines: int) -> AsyncIterator[bytes]:
         """The last lines of a log, then what is written to it: pieces, not aligned to anything."""
+        ...
+
+    def steps(self, worker_id: str) -> AsyncIterator[StepFrame]:
+        """What a worker's engine did and does: first a frame with ``base`` (the block tables before the oldest step
+        kept), the steps kept since, then each new one. Ends or breaks with its worker: ask anew, and it begins anew."""
         ...
 
     async def close(self) -> None: ...

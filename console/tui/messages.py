@@ -8,6 +8,7 @@ from textual.message import Message
 
 from console.tui.order import Order
 from control_plane.contracts.fleet import DrainProgress, Event, Snapshot
+from control_plane.contracts.step import StepFrame
 
 
 @dataclass
@@ -69,5 +70,16 @@ class LogRead(Message):
 
     target: str
     data: bytes = b""
+    error: str = ""
+    anew: bool = False
+
+
+@dataclass
+class Stepped(Message):
+    """What a worker's engine did, or why that is not known. ``anew``: the frame does not continue the one before; its
+    ``base`` is where it starts."""
+
+    worker_id: str
+    frame: StepFrame | None = None
     error: str = ""
     anew: bool = False

@@ -9,6 +9,7 @@ from console.client import OperatorClient
 from console.home import Home, Unreachable
 from console.tui.collector import closing
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, Snapshot
+from control_plane.contracts.step import StepFrame
 
 INTERVAL_S = 0.5
 
@@ -40,6 +41,9 @@ class Remote:
 
     def logs(self, target: str, tail_lines: int) -> AsyncIterator[bytes]:
         return self._connected().logs(target, tail_lines=tail_lines, follow=True)
+
+    def steps(self, worker_id: str) -> AsyncIterator[StepFrame]:
+        return self._connected().watch_steps(worker_id)
 
     async def close(self) -> None:
         if self._client is not None:
