@@ -16,8 +16,6 @@ from pathlib import Path
 from control_plane import telemetry
 from control_plane.contracts.errors import InferDeckError
 from control_plane.processes.complaint import exit_code, tell
-from control_plane.processes.gateway import run_gateway
-from control_plane.processes.serve import serve
 from control_plane.settings import Home, load_settings, load_with_sources
 
 
@@ -43,8 +41,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "settings":
             return _print_settings(home, options.config, as_json=options.json)
         config = load_settings(options.config, home)
+        # Each process loads what it runs, and no more.
         if options.command == "serve":
+            from control_plane.processes.serve import serve
+
             return serve(home, config, options.parent_fd)
+        from control_plane.processes.gateway import run_gateway
+
         return run_gateway(home, config, options.id, options.port, options.rather)
     except InferDeckError as error:
         tell(error)

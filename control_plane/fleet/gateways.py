@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import json
 import logging
 import signal
 import subprocess
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from control_plane.contracts.worker_spec import start_ticks
+from control_plane.contracts.gateway_record import END_NOW, FINISH, read_record, write_record
 from control_plane.fleet.cause import cause_of
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.events import Events
@@ -36,11 +35,6 @@ LAST_WORDS_S: Final = 5.0
 
 TERM_S: Final = 8.0
 """After SIGTERM a gateway lets its calls go on for five seconds."""
-
-FINISH: Final = signal.SIGUSR1
-"""Tells a gateway to take no new connections and to end when its calls have."""
-
-END_NOW: Final = signal.SIGINT
 
 log = logging.getLogger(__name__)
 
@@ -218,26 +212,6 @@ class Gateways:
             return True
         where = urlsplit(gateway.url)
         return where.hostname == self._settings.host and self.port(gateway.id) in (0, where.port)
-
-
-def read_record(path: Path) -> dict[str, Any]:
-    """A gateway's record; empty where there is none that can be read."""
-    try:
-        values = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
-    return values if isinstance(values, dict) else {}
-
-
-def write_record(path: Path, pid: int, url: str) -> None:
-    """Who a gateway is, and where it listens once it does."""
-    record = {"id": path.stem, "pid": pid, "start_ticks": start_ticks(pid), "url": url}
-    draft = path.with_name(f".{path.name}.{pid}")
-    try:
-        draft.write_text(json.dumps(record))
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 async def _end(

@@ -46,7 +46,7 @@ class Snapshots:
         changes: Changes,
     ) -> None:
         self._control_plane_id = control_plane_id
-        self._version = package_version()
+        self.version = package_version()
         self._pools = pools
         self._controller = controller
         self._gateways = gateways
@@ -64,7 +64,7 @@ class Snapshots:
             revision=self._changes.revision,
             taken_unix=time.time(),
             control_plane_id=self._control_plane_id,
-            version=self._version,
+            version=self.version,
             pools=self._pool_views(),
             workers=tuple(
                 worker.view(routed[worker.id], self._requests.latency(worker.id, now), now) for worker in workers

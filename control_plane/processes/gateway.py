@@ -13,7 +13,7 @@ import uvloop
 from control_plane import telemetry
 from control_plane.contracts.errors import InferDeckError, SettingsError
 from control_plane.contracts.fleet import GatewayIdentity
-from control_plane.fleet.gateways import END_NOW, FINISH, read_record, write_record
+from control_plane.contracts.gateway_record import END_NOW, FINISH, read_record, write_record
 from control_plane.gateway.options import GatewayOptions
 from control_plane.gateway.server import Gateway
 from control_plane.processes.complaint import exit_code, tell

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from control_plane.contracts.worker_spec import start_ticks
-from control_plane.fleet.platform import Platform
-from control_plane.fleet.snapshots import package_version
 from control_plane.settings import Home, Settings
+
+if TYPE_CHECKING:  # a gateway reads the file too, and has nothing of the fleet
+    from control_plane.fleet.platform import Platform
 
 
 class StateFile:
@@ -39,7 +40,7 @@ class StateFile:
             "api_key_path": str(self._home.api_key),
             "operator_key_path": str(self._home.operator_key),
             "config": str(self._settings.path or ""),
-            "version": package_version(),
+            "version": self.platform.snapshots.version,
             "started_unix": self._started_unix,
             "log_path": str(self._home.log("control-plane")),
         }
