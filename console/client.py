@@ -21,6 +21,7 @@ import grpc
 from console.home import Home, Target, Unreachable, target_for
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, RequestView, ShutdownProgress, Snapshot
+from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, TraceState
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.v1.operator_pb2_grpc import OperatorStub
 from control_plane.contracts.wire.channel import CLIENT_OPTIONS
@@ -121,6 +122,21 @@ class OperatorClient:
     def events(self, since: int = 0, *, follow: bool = False) -> AsyncGenerator[Event, None]:
         """Events with ``seq`` above ``since``, oldest first."""
         return self._stream(self._stub.Events, pb.EventsRequest(since=since, follow=follow), Event)
+
+    def watch_steps(self, worker_id: str, from_step: int = 0, live: bool = True) -> AsyncGenerator[StepFrame, None]:
+        """The steps that the worker keeps (0: all) and, with ``live``, each new one without end. The first frame has
+        ``base``, the block tables that its steps continue."""
+        request = pb.WorkerStepsRequest(worker_id=worker_id, from_step=from_step, live=live)
+        return self._stream(self._stub.WatchSteps, request, StepFrame)
+
+    async def set_trace(self, worker_id: str, mode: TraceMode, every: int = 1) -> TraceState:
+        """Trace no step, every n-th, or all; UNSPECIFIED changes nothing and tells how it stands."""
+        request = pb.WorkerTraceRequest(worker_id=worker_id, mode=f"TRACE_MODE_{mode.name}", every=every)
+        return from_wire(await self._unary(self._stub.SetTrace, request), TraceState)
+
+    async def blocks(self, worker_id: str) -> BlockSnapshot:
+        """The worker's whole KV cache now, from the engine itself."""
+        return from_wire(await self._unary(self._stub.GetBlocks, pb.WorkerRef(worker_id=worker_id)), BlockSnapshot)
 
     def shutdown(self, grace_s: float = 0.0) -> AsyncGenerator[ShutdownProgress, None]:
         """Stop everything. The control plane ends after the last message."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from control_plane.contracts.step import BlockSnapshot, EngineStep, TraceMode, TraceState
 from control_plane.contracts.worker import Delta, Generate, ModelInfo
 
 
@@ -88,6 +89,31 @@ class ReportsProgress(Protocol):
     it hears: a line for people and a fraction 0-1. It may be called from any thread."""
 
     on_progress: Callable[[str, float], None]
+
+
+@runtime_checkable
+class TracesSteps(Protocol):
+    """An engine that tells every step it makes, as ``contracts/step.py`` has it.
+
+    The worker sets ``on_steps`` before ``start``; it is called in the event loop's thread, with steps in their order,
+    never blocks and never raises. An engine that cannot trace after all serves without, and ``trace().unavailable``
+    says why.
+    """
+
+    on_steps: Callable[[Sequence[EngineStep]], None]
+
+    def trace(self) -> TraceState:
+        """The mode, the last step and the steps lost; ``first_kept`` is the worker's to fill in."""
+        ...
+
+    async def set_trace(self, mode: TraceMode, every: int) -> TraceState:
+        """From the next step on; ``every`` counts with SAMPLED only. Raises Unavailable where no step can be told,
+        WorkerLost when the engine is not running."""
+        ...
+
+    async def blocks(self) -> BlockSnapshot:
+        """The KV cache now, whatever the trace. Raises Unavailable and WorkerLost like ``set_trace``."""
+        ...
 
 
 @runtime_checkable
