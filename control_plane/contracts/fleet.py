@@ -138,6 +138,7 @@ class RequestView:
     retries: int = 0
     stages: tuple[Stage, ...] = ()
     api: str = ""
+    traceparent: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,7 +210,7 @@ class ModelView(_message.Message):
     def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., source: _Optional[str] = ..., max_context: _Optional[int] = ..., ready_workers: _Optional[int] = ..., engine: _Optional[str] = ...) -> None: ...
 
 class RequestView(_message.Message):
-    __slots__ = ("id", "gateway_id", "worker_id", "model", "key_id", "phase", "reason", "stream", "arrival_unix", "prompt_tokens", "cached_tokens", "output_tokens", "max_tokens", "ttft_s", "itl_p50_s", "duration_s", "retries", "stages", "api")
+    __slots__ = ("id", "gateway_id", "worker_id", "model", "key_id", "phase", "reason", "stream", "arrival_unix", "prompt_tokens", "cached_tokens", "output_tokens", "max_tokens", "ttft_s", "itl_p50_s", "duration_s", "retries", "stages", "api", "traceparent")
     ID_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -230,6 +230,7 @@ class RequestView(_message.Message):
     RETRIES_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
     API_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     id: str
     gateway_id: str
     worker_id: str
@@ -249,7 +250,8 @@ class RequestView(_message.Message):
     retries: int
     stages: _containers.RepeatedCompositeFieldContainer[Stage]
     api: str
-    def __init__(self, id: _Optional[str] = ..., gateway_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., model: _Optional[str] = ..., key_id: _Optional[str] = ..., phase: _Optional[_Union[RequestPhase, str]] = ..., reason: _Optional[str] = ..., stream: _Optional[bool] = ..., arrival_unix: _Optional[float] = ..., prompt_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., max_tokens: _Optional[int] = ..., ttft_s: _Optional[float] = ..., itl_p50_s: _Optional[float] = ..., duration_s: _Optional[float] = ..., retries: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[Stage, _Mapping]]] = ..., api: _Optional[str] = ...) -> None: ...
+    traceparent: str
+    def __init__(self, id: _Optional[str] = ..., gateway_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., model: _Optional[str] = ..., key_id: _Optional[str] = ..., phase: _Optional[_Union[RequestPhase, str]] = ..., reason: _Optional[str] = ..., stream: _Optional[bool] = ..., arrival_unix: _Optional[float] = ..., prompt_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., max_tokens: _Optional[int] = ..., ttft_s: _Optional[float] = ..., itl_p50_s: _Optional[float] = ..., duration_s: _Optional[float] = ..., retries: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[Stage, _Mapping]]] = ..., api: _Optional[str] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class Stage(_message.Message):
     __slots__ = ("name", "start_s", "duration_s")

@@ -441,12 +441,24 @@ class StopResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class WatchStepsRequest(_message.Message):
-    __slots__ = ("from_step", "live")
+    __slots__ = ("from_step", "live", "request_id")
     FROM_STEP_FIELD_NUMBER: _ClassVar[int]
     LIVE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     from_step: int
     live: bool
-    def __init__(self, from_step: _Optional[int] = ..., live: _Optional[bool] = ...) -> None: ...
+    request_id: str
+    def __init__(self, from_step: _Optional[int] = ..., live: _Optional[bool] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class ReadClockRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ClockReading(_message.Message):
+    __slots__ = ("now_unix",)
+    NOW_UNIX_FIELD_NUMBER: _ClassVar[int]
+    now_unix: float
+    def __init__(self, now_unix: _Optional[float] = ...) -> None: ...
 
 class SetTraceRequest(_message.Message):
     __slots__ = ("mode", "every")

@@ -89,6 +89,11 @@ class WorkerStub:
                 request_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.SetTraceRequest.SerializeToString,
                 response_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.TraceState.FromString,
                 _registered_method=True)
+        self.ReadClock = channel.unary_unary(
+                '/inferdeck.v1.Worker/ReadClock',
+                request_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.ReadClockRequest.SerializeToString,
+                response_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.ClockReading.FromString,
+                _registered_method=True)
         self.GetBlocks = channel.unary_unary(
                 '/inferdeck.v1.Worker/GetBlocks',
                 request_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.GetBlocksRequest.SerializeToString,
@@ -175,6 +180,13 @@ class WorkerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadClock(self, request, context):
+        """The worker's wall clock, to measure how far it is from another's.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetBlocks(self, request, context):
         """The whole KV cache now, from the engine itself: works whatever the trace.
         """
@@ -239,6 +251,11 @@ def add_WorkerServicer_to_server(servicer, server):
                     servicer.SetTrace,
                     request_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.SetTraceRequest.FromString,
                     response_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.TraceState.SerializeToString,
+            ),
+            'ReadClock': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadClock,
+                    request_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.ReadClockRequest.FromString,
+                    response_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.ClockReading.SerializeToString,
             ),
             'GetBlocks': grpc.unary_unary_rpc_method_handler(
                     servicer.GetBlocks,
@@ -543,6 +560,33 @@ class Worker:
             '/inferdeck.v1.Worker/SetTrace',
             control__plane_dot_contracts_dot_v1_dot_worker__pb2.SetTraceRequest.SerializeToString,
             control__plane_dot_contracts_dot_v1_dot_worker__pb2.TraceState.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadClock(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/inferdeck.v1.Worker/ReadClock',
+            control__plane_dot_contracts_dot_v1_dot_worker__pb2.ReadClockRequest.SerializeToString,
+            control__plane_dot_contracts_dot_v1_dot_worker__pb2.ClockReading.FromString,
             options,
             channel_credentials,
             insecure,
