@@ -1,0 +1,120 @@
+"""Stages and steps of one request on one clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from control_plane.contracts.fleet import RequestPhase, RequestView, Stage
+from control_plane.contracts.step import EngineStep, StepFinished, StepKind, StepRow
+from control_plane.contracts.timeline import ClockSkew, Span
+from control_plane.fleet.timeline import choice_of, join, steps_of
+
+ARRIVAL = 1000.0
+STAGES = (
+    Stage("auth", 0.0, 0.001),
+    Stage("tokenise", 0.001, 0.002),
+    Stage("queue", 0.003, 0.010),
+    Stage("route", 0.013, 0.001),
+    Stage("worker_queue", 0.014, 0.006),
+    Stage("prefill", 0.020, 0.100),
+    Stage("decode", 0.120, 0.180),
+)
+REQUEST = RequestView(
+    id="req-1",
+    gateway_id="g1",
+    model="m",
+    phase=RequestPhase.FINISHED,
+    worker_id="w1",
+    stages=STAGES,
+    arrival_unix=ARRIVAL,
+    prompt_tokens=96,
+    cached_tokens=32,
+    output_tokens=3,
+    duration_s=0.310,
+)
+
+
+def row(kind: StepKind, request_id: str = "req-1", **fields: object) -> StepRow:
+    values: dict[str, object] = {"tokens": 1, "computed": 96, "prompt_tokens": 96, **fields}
+    return StepRow(request_id, kind, **values)  # type: ignore[arg-type]
+
+
+def step(number: int, start_s: float, *rows: StepRow, preempted: tuple[str, ...] = ()) -> EngineStep:
+    tokens = sum(row.tokens for row in rows)
+    return EngineStep(number, ARRIVAL + start_s, 0.001, 0.049, tokens, rows, preempted=preempted)
+
+
+STEPS = [
+    step(7, 0.020, row(StepKind.PREFILL, tokens=32, computed=32, joined=True, cached_tokens=32)),
+    step(8, 0.070, row(StepKind.LAST_PREFILL, tokens=32, computed=64)),
+    step(9, 0.120, row(StepKind.DECODE), row(StepKind.PREFILL, "other", tokens=480)),
+    step(10, 0.170, row(StepKind.DECODE, computed=97)),
+]
+
+
+def of(spans: tuple[Span, ...], name: str) -> list[Span]:
+    return [span for span in spans if span.name == name]
+
+
+def test_each_stage_has_its_process_and_each_step_its_stage() -> None:
+    timeline = join(REQUEST, STEPS)
+    assert [(span.name, span.process) for span in timeline.spans if not span.parent] == [
+        ("auth", "gateway/g1"),
+        ("tokenise", "gateway/g1"),
+        ("queue", "router/g1"),
+        ("route", "router/g1"),
+        ("worker_queue", "worker/w1"),
+        ("prefill", "worker/w1"),
+        ("decode", "worker/w1"),
+        ("reply", "gateway/g1"),
+    ]
+    steps = of(timeline.spans, "step")
+    assert [span.parent for span in steps] == ["prefill", "prefill", "decode", "decode"]
+    assert [span.start_s for span in steps] == pytest.approx([0.020, 0.070, 0.120, 0.170])
+    assert steps[0].attributes["cached_tokens"] == "32"
+    assert steps[2].attributes["prefill_beside"] == "other (480 tokens)"
+    assert timeline.missing_steps == 0
+
+
+def test_the_last_byte_comes_after_the_last_token() -> None:
+    (reply,) = of(join(REQUEST, STEPS).spans, "reply")
+    assert (reply.start_s, reply.duration_s) == pytest.approx((0.300, 0.010))
+
+
+def test_another_clock_is_corrected() -> None:
+    ahead = [EngineStep(s.step, s.started_unix + 42.0, s.schedule_s, s.execute_s, s.tokens, s.rows) for s in STEPS]
+    clock = ClockSkew("worker/w1", 42.0, 0.001)
+    timeline = join(REQUEST, ahead, clock)
+    assert [span.start_s for span in of(timeline.spans, "step")] == pytest.approx([0.020, 0.070, 0.120, 0.170])
+    assert timeline.clocks == (clock,)
+
+
+def test_a_preemption_lasts_until_the_request_is_taken_up_again() -> None:
+    steps = [
+        *STEPS[:3],
+        step(10, 0.170, row(StepKind.DECODE, "other"), preempted=("req-1",)),
+        step(11, 0.220, row(StepKind.DECODE, "other")),
+        step(12, 0.270, row(StepKind.LAST_PREFILL, tokens=97, resumed=True)),
+    ]
+    (pause,) = of(join(REQUEST, steps).spans, "preempted")
+    assert (pause.start_s, pause.duration_s, pause.parent) == (pytest.approx(0.170), pytest.approx(0.100), "decode")
+
+
+def test_steps_that_are_no_longer_kept_are_counted() -> None:
+    assert join(REQUEST, STEPS[2:]).missing_steps == 1
+    assert join(REQUEST, []).missing_steps == 3
+
+
+def test_further_choices_are_the_same_request_and_longer_ids_are_not() -> None:
+    assert choice_of("req-1", "req-1") == 0
+    assert choice_of("req-1#2", "req-1") == 2
+    assert choice_of("req-11", "req-1") is None
+    assert choice_of("req-1#x", "req-1") is None
+    assert choice_of("req-1#2", "req-1#2") == 0
+
+
+def test_the_steps_of_a_request_are_those_that_touch_it() -> None:
+    ended = EngineStep(11, ARRIVAL, finished=(StepFinished("req-1", "stop"),))
+    kept = steps_of("req-1", [*STEPS, step(12, 0.3, row(StepKind.DECODE, "other"), preempted=("req-1",)), ended])
+    assert [each.step for each in kept] == [7, 8, 9, 10, 12, 11]
+    assert steps_of("other", STEPS) == [STEPS[2]]
