@@ -1,0 +1,1 @@
+"""The simulator: an engine without a model, whose steps are those of vLLM."""

@@ -1,0 +1,66 @@
+"""What the simulated scheduler knows of a request while it lives."""
+
+from __future__ import annotations
+
+from workers.engine.sim.prefix import extend_keys
+from workers.engine.sim.request import SimRequest
+
+_NEVER = 1 << 62
+
+
+class RequestState:
+    """Mutable, and the scheduler's alone.
+
+    ``tokens`` are prompt and output; the KV of the first ``computed`` of them is, or is being, written to ``blocks``.
+    The request has ended when it has ``limit`` tokens, which is at most max_model_len: so there is always room for
+    the tokens that a step may compute. ``cached_blocks`` counts the blocks at the table's start that can be found by
+    their content, ``cached_tokens`` what its first admission found. ``capacity`` and ``cache_at`` are the numbers of
+    computed tokens past which a block must be added, and at which one is full and not yet in the cache.
+    """
+
+    __slots__ = (
+        "blocks",
+        "cache_at",
+        "cached_blocks",
+        "cached_tokens",
+        "capacity",
+        "computed",
+        "keys",
+        "limit",
+        "order",
+        "preempted",
+        "priority",
+        "prompt_tokens",
+        "request_id",
+        "salt",
+        "tokens",
+        "waiting",
+    )
+
+    def __init__(self, request: SimRequest, max_model_len: int) -> None:
+        self.request_id = request.request_id
+        self.priority = request.priority
+        self.order = (request.priority, request.arrival, request.request_id)
+        self.salt = request.cache_salt
+        self.tokens = list(request.prompt_token_ids)
+        self.prompt_tokens = len(self.tokens)
+        self.limit = min(max_model_len, self.prompt_tokens + request.max_tokens)
+        self.computed = 0
+        self.blocks: list[int] = []
+        self.keys: list[int] = []
+        self.cached_blocks = 0
+        self.cached_tokens = 0
+        self.capacity = 0
+        self.cache_at = _NEVER
+        self.waiting = True
+        self.preempted = False
+
+    @property
+    def output_tokens(self) -> int:
+        return len(self.tokens) - self.prompt_tokens
+
+    def block_keys(self, block_size: int) -> list[int]:
+        """One key for each block that its tokens fill."""
+        if len(self.keys) < len(self.tokens) // block_size:
+            extend_keys(self.keys, self.tokens, block_size, self.salt)
+        return self.keys
