@@ -1,0 +1,277 @@
+"""Follows a platform and writes down what it tells: snapshots, requests, events, engine steps.
+
+Goes on through whatever happens to the platform: what cannot be heard is a gap in the recording, not its end. Memory is
+bounded: when the disk is slow nothing more is read from the platform, which skips what nobody takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar, cast
+
+from console.record.batches import Batches
+from console.record.changes import changes
+from console.record.file_header import Session
+from console.record.kinds import Kind, Record
+from console.record.notes import End, Gap
+from console.record.step_tables import StepTables
+from console.record.writer import DeckWriter
+from control_plane.contracts.errors import InferDeckError
+from control_plane.contracts.fleet import Event, Snapshot
+from control_plane.contracts.step import StepFrame
+from control_plane.contracts.wire.packed import packed
+
+T = TypeVar("T")
+
+INTERVAL_S: Final = 0.5
+FLUSH_S: Final = 0.5
+"""How long a record may wait for its frame."""
+KEYFRAME_S: Final = 10.0
+SILENCE_S: Final = 8.0
+FIRST_RETRY_S: Final = 0.5
+LAST_RETRY_S: Final = 5.0
+_EVENTS_KNOWN: Final = 20_000
+
+
+class Source(Protocol):
+    """What is needed of an ``OperatorClient``."""
+
+    def watch(self, interval_s: float = 0.0, *, finished_requests: bool = False) -> AsyncIterator[Snapshot]: ...
+
+    def events(self, since: int = 0, *, follow: bool = False) -> AsyncIterator[Event]: ...
+
+    def watch_steps(self, worker_id: str, from_step: int = 0, live: bool = True) -> AsyncIterator[StepFrame]: ...
+
+
+Connect = Callable[[], AbstractAsyncContextManager[Source]]
+"""A connection to the platform as it is found now. Raises an InferDeckError where there is none."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was recorded so far. ``gaps`` counts the platform's and the workers'."""
+
+    records: int = 0
+    snapshots: int = 0
+    steps: int = 0
+    events: int = 0
+    gaps: int = 0
+
+
+class Recorder:
+    """``session`` is what the recorder says of itself, ``clock`` its time in unix seconds, which never goes back."""
+
+    def __init__(
+        self, connect: Connect, writer: DeckWriter, session: Session, *, steps: bool, clock: Callable[[], float]
+    ) -> None:
+        self._connect = connect
+        self._writer = writer
+        self._steps = steps
+        self._clock = clock
+        self.tally = Tally()
+        self._batches = Batches()
+        self._batches.begin_at(writer.last_unix)
+        self._space = asyncio.Event()
+        self._space.set()
+        self._waiting = asyncio.Event()
+        self._snapshot: tuple[Snapshot, float] | None = None
+        self._keyframe_due = float("-inf")
+        self._tables: dict[str, StepTables] = {}
+        self._stood: dict[str, tuple[str, int]] = {}
+        self._instances: dict[str, str] = {}
+        self._followers: dict[str, asyncio.Task[None]] = {}
+        self._known: deque[tuple[float, int]] = deque(maxlen=_EVENTS_KNOWN)
+        self._add(Kind.SESSION, session.to_json())
+
+    async def run(self, until: asyncio.Event) -> None:
+        """Record until the event is set. Raises RecordingStopped when the file takes no more; until the first
+        snapshot, whatever stands between us and the platform is an error too."""
+        listening = asyncio.create_task(self._listen())
+        writing = asyncio.create_task(self._write())
+        ending = asyncio.create_task(_set(until))
+        try:
+            await asyncio.wait({listening, writing, ending}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (writing, listening):
+                if task.done():
+                    task.result()
+        finally:
+            for task in (listening, writing, ending):
+                task.cancel()
+            await asyncio.gather(listening, writing, ending, return_exceptions=True)
+
+    async def finish(self, reason: str) -> None:
+        """The last words, and everything that still waits."""
+        self._add(Kind.END, End(reason).to_json())
+        await self._flush()
+
+    async def _listen(self) -> None:
+        delay = FIRST_RETRY_S
+        while True:
+            reason = "the platform ended the connection"
+            before = self.tally.snapshots
+            try:
+                await self._hear()
+            except TimeoutError:
+                reason = f"nothing heard for {SILENCE_S:.0f} s"
+            except InferDeckError as error:
+                if self.tally.snapshots == 0:
+                    raise
+                reason = error.message
+            if self.tally.snapshots > before:
+                self._gap("", reason)
+                self._snapshot = None
+                delay = FIRST_RETRY_S
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, LAST_RETRY_S)
+
+    async def _hear(self) -> None:
+        """One connection, to its end."""
+        async with self._connect() as source:
+            events = asyncio.create_task(self._hear_events(source))
+            try:
+                async with _closing(source.watch(INTERVAL_S, finished_requests=True)) as stream:
+                    while True:
+                        async with asyncio.timeout(SILENCE_S):
+                            snapshot = await anext(stream, None)
+                        if snapshot is None:
+                            return
+                        self._take(snapshot)
+                        if self._steps:
+                            await self._follow_workers(source, snapshot)
+                        await self._space.wait()
+            finally:
+                events.cancel()
+                await asyncio.gather(events, return_exceptions=True)
+                await self._leave_workers(())
+
+    def _take(self, snapshot: Snapshot) -> None:
+        now = self._clock()
+        if self._snapshot is None or now >= self._keyframe_due:
+            self._add(Kind.SNAPSHOT, packed(snapshot), keyframe=True)
+            for worker_id, tables in self._tables.items():
+                self._add(Kind.TABLES, packed(tables.frame()), worker_id)
+            self._keyframe_due = now + KEYFRAME_S
+        else:
+            self._add(Kind.CHANGES, changes(*self._snapshot, snapshot))
+        self._snapshot = (snapshot, self._batches.last_unix)
+        self.tally.snapshots += 1
+
+    async def _hear_events(self, source: Source) -> None:
+        """All that are told, each once: a control plane that is back tells the old ones again."""
+        while True:
+            with contextlib.suppress(InferDeckError):
+                async with _closing(source.events(follow=True)) as stream:
+                    async for event in stream:
+                        if (event.at_unix, event.seq) not in self._known:
+                            self._known.append((event.at_unix, event.seq))
+                            self._add(Kind.EVENT, packed(event))
+                            self.tally.events += 1
+                            await self._space.wait()
+            await asyncio.sleep(LAST_RETRY_S)
+
+    async def _follow_workers(self, source: Source, snapshot: Snapshot) -> None:
+        present = {worker.id: worker.info.instance_id if worker.info else "" for worker in snapshot.workers}
+        await self._leave_workers(present)
+        self._instances = present
+        for worker_id in present.keys() - self._followers.keys():
+            self._followers[worker_id] = asyncio.create_task(self._follow(source, worker_id))
+
+    async def _leave_workers(self, present: Collection[str] = ()) -> None:
+        """Stop following those that are not there any more."""
+        gone = [worker_id for worker_id in self._followers if worker_id not in present]
+        tasks = [self._followers.pop(worker_id) for worker_id in gone]
+        for task in tasks:
+            task.cancel()
+        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                raise outcome
+
+    async def _follow(self, source: Source, worker_id: str) -> None:
+        """A worker's steps through all its lives, until the task is cancelled."""
+        delay, told = FIRST_RETRY_S, ""
+        while True:
+            steps = self.tally.steps
+            try:
+                reason = await self._follow_once(source, worker_id)
+            except InferDeckError as error:
+                reason = error.message
+            if self.tally.steps > steps:
+                told, delay = "", FIRST_RETRY_S
+            if reason != told:
+                self._gap(worker_id, reason)
+                told = reason
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, LAST_RETRY_S)
+
+    async def _follow_once(self, source: Source, worker_id: str) -> str:
+        """One stream of steps, to its end; why it ended."""
+        instance = self._instances.get(worker_id, "")
+        stood_instance, stood = self._stood.get(worker_id, ("", 0))
+        first = stood + 1 if stood and instance == stood_instance else 0
+        tables = StepTables()
+        try:
+            async with _closing(source.watch_steps(worker_id, first)) as stream:
+                async for frame in stream:
+                    if frame.base is not None and frame.trace.step < first - 1:
+                        self._stood.pop(worker_id)  # a new engine, whose steps count from 1 again
+                        return "the engine began anew"
+                    self._tables[worker_id] = tables
+                    whole = tables.add(frame)
+                    self._add(Kind.STEPS, packed(frame), worker_id)
+                    self.tally.steps += len(frame.steps)
+                    if not whole:
+                        return "steps were lost on the way"
+                    await self._space.wait()
+        finally:
+            self._tables.pop(worker_id, None)
+            if tables.step:
+                self._stood[worker_id] = (instance, tables.step)
+        return "the steps ended"
+
+    def _gap(self, subject: str, reason: str) -> None:
+        self._add(Kind.GAP, Gap(reason).to_json(), subject)
+        self.tally.gaps += 1
+
+    def _add(self, kind: Kind, payload: bytes, subject: str = "", *, keyframe: bool = False) -> None:
+        self._batches.add(Record(kind, self._clock(), payload, subject), keyframe=keyframe)
+        self.tally.records += 1
+        if self._batches.full:
+            self._space.clear()
+        if self._batches.frame_ready:
+            self._waiting.set()
+
+    async def _write(self) -> None:
+        """To disk, soon: after FLUSH_S, or when a frame is full."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(FLUSH_S):
+                    await self._waiting.wait()
+            self._waiting.clear()
+            await self._flush()
+
+    async def _flush(self) -> None:
+        for batch in self._batches.sealed():
+            writing = asyncio.create_task(asyncio.to_thread(self._writer.write, batch.records, keyframe=batch.keyframe))
+            try:
+                await asyncio.shield(writing)
+            except asyncio.CancelledError:
+                await writing  # half a frame must not meet the next one
+                self._batches.written(batch)
+                raise
+            self._batches.written(batch)
+        if not self._batches.full:
+            self._space.set()
+
+
+async def _set(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+def _closing(stream: AsyncIterator[T]) -> aclosing[AsyncGenerator[T, None]]:
+    """Sources promise iterators; theirs are generators, which have to be closed where they are read."""
+    return aclosing(cast("AsyncGenerator[T, None]", stream))

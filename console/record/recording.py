@@ -1,0 +1,141 @@
+"""A recording as what was known when: snapshots, steps, events, gaps, from any time on."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from console.record.changes import changed
+from console.record.file_header import Session
+from console.record.kinds import Kind, Record
+from console.record.notes import End, Gap
+from console.record.reader import DeckReader
+from control_plane.contracts.errors import InvalidRequest
+from control_plane.contracts.fleet import Event, Snapshot
+from control_plane.contracts.step import StepFrame
+from control_plane.contracts.wire.packed import unpacked
+
+Value = Snapshot | StepFrame | Event | Gap | End | Session
+
+SNAPSHOTS: Final = (Kind.SNAPSHOT, Kind.CHANGES)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something that became known at ``unix``. ``subject`` is a worker's id, or "" for the platform; ``anew``: a
+    snapshot or block tables that stand here so that reading can begin, and repeat what was known."""
+
+    unix: float
+    value: Value
+    subject: str = ""
+    anew: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Landmark:
+    """A moment worth going to."""
+
+    unix: float
+    event: Event | None = None
+    gap: Gap | None = None
+
+
+class Recording:
+    """``unreadable`` counts records that were whole, and still said nothing to this version."""
+
+    def __init__(self, reader: DeckReader) -> None:
+        self.reader = reader
+        self.first_unix = reader.first_unix
+        self.last_unix = reader.last_unix
+        self.unreadable = 0
+        self._landmarks: tuple[Landmark, ...] | None = None
+
+    def entries(self, first_frame: int = 0, *, only: tuple[Kind, ...] = ()) -> Iterator[Entry]:
+        """What became known from a frame on, in order. ``only`` leaves out other kinds; changes need snapshots."""
+        snapshot: tuple[Snapshot, float] | None = None
+        for index in range(first_frame, len(self.reader.frames)):
+            if only and not self.reader.frames[index].head.holds(*only):
+                continue
+            for record in self.reader.records(index):
+                if only and record.kind not in only:
+                    continue
+                try:
+                    entry = _entry(record, snapshot)
+                except InvalidRequest:
+                    self.unreadable += 1
+                    continue
+                if entry is None:
+                    continue
+                if isinstance(entry.value, Snapshot):
+                    snapshot = (entry.value, entry.unix)
+                yield entry
+
+    @property
+    def landmarks(self) -> tuple[Landmark, ...]:
+        """Every event and every gap, in order of time. Events that were history when recording began come with it."""
+        if self._landmarks is None:
+            found = [
+                Landmark(entry.unix, event=entry.value)
+                if isinstance(entry.value, Event)
+                else Landmark(entry.unix, gap=entry.value)
+                for entry in self.entries(only=(Kind.EVENT, Kind.GAP))
+                if isinstance(entry.value, Event | Gap)
+            ]
+            self._landmarks = tuple(found)
+        return self._landmarks
+
+    def landmark_after(self, unix: float) -> Landmark | None:
+        marks = self.landmarks
+        index = bisect_right(marks, unix, key=lambda mark: mark.unix)
+        return marks[index] if index < len(marks) else None
+
+    def landmark_before(self, unix: float) -> Landmark | None:
+        marks = self.landmarks
+        index = bisect_left(marks, unix, key=lambda mark: mark.unix)
+        return marks[index - 1] if index else None
+
+    def snapshot_after(self, unix: float) -> float | None:
+        """When the next snapshot came, None behind the last one."""
+        for index, frame in enumerate(self.reader.frames):
+            if frame.head.last_unix > unix and frame.head.holds(*SNAPSHOTS):
+                for record in self.reader.records(index):
+                    if record.kind in SNAPSHOTS and record.unix > unix:
+                        return record.unix
+        return None
+
+    def snapshot_before(self, unix: float) -> float | None:
+        for index in range(len(self.reader.frames) - 1, -1, -1):
+            head = self.reader.frames[index].head
+            if head.first_unix < unix and head.holds(*SNAPSHOTS):
+                for record in reversed(self.reader.records(index)):
+                    if record.kind in SNAPSHOTS and record.unix < unix:
+                        return record.unix
+        return None
+
+
+def _entry(record: Record, before: tuple[Snapshot, float] | None) -> Entry | None:
+    """None for a kind that this version does not know. Raises InvalidRequest."""
+    at, payload, subject = record.unix, record.payload, record.subject
+    match record.kind:
+        case Kind.SESSION:
+            return Entry(at, Session.from_json(payload))
+        case Kind.SNAPSHOT:
+            return Entry(at, unpacked(payload, Snapshot))
+        case Kind.CHANGES:
+            if before is None:
+                raise InvalidRequest("these changes belong to a snapshot that cannot be read")
+            return Entry(at, changed(*before, payload))
+        case Kind.STEPS:
+            return Entry(at, unpacked(payload, StepFrame), subject)
+        case Kind.TABLES:
+            return Entry(at, unpacked(payload, StepFrame), subject, anew=True)
+        case Kind.EVENT:
+            return Entry(at, unpacked(payload, Event))
+        case Kind.GAP:
+            return Entry(at, Gap.from_json(payload), subject)
+        case Kind.END:
+            return Entry(at, End.from_json(payload))
+        case _:
+            return None
