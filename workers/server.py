@@ -273,6 +273,9 @@ class _Servicer(worker_pb2_grpc.WorkerServicer):
     ) -> pb.ListRequestsResponse:
         return pb.ListRequestsResponse(requests=[to_wire(item, pb.RunningRequest) for item in self._calls.list()])
 
+    async def ReadClock(self, request: pb.ReadClockRequest, context: Any) -> pb.ClockReading:  # noqa: N802
+        return pb.ClockReading(now_unix=time.time())
+
     async def Abort(self, request: pb.AbortRequest, context: _Context) -> pb.AbortResponse:  # noqa: N802
         found = self._calls.abort_request(request.request_id)
         _log.info("abort asked for", extra={"request_id": request.request_id, "found": found})

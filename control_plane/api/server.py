@@ -169,6 +169,10 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
         return to_wire(result, pb.ActionResult)
 
     @_unary
+    async def GetTimeline(self, request: pb.TimelineRequest, context: _Context) -> pb.Timeline:  # noqa: N802
+        return to_wire(await self._platform.timelines.of(request.request_id), pb.Timeline)
+
+    @_unary
     async def CancelRequest(self, request: pb.CancelRequestRequest, context: _Context) -> pb.ActionResult:  # noqa: N802
         result = await self._operations.cancel(request.request_id, dry_run=request.dry_run)
         return to_wire(result, pb.ActionResult)

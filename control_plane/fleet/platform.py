@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
-from control_plane.contracts.fleet import ShutdownProgress
+from control_plane.contracts.fleet import RequestView, ShutdownProgress
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.controller import Controller
 from control_plane.fleet.events import Events
@@ -21,7 +21,9 @@ from control_plane.fleet.pools import Pools
 from control_plane.fleet.requests import Requests
 from control_plane.fleet.routers import Routers
 from control_plane.fleet.snapshots import Snapshots
+from control_plane.fleet.span_export import SpanExport
 from control_plane.fleet.tasks import Tasks
+from control_plane.fleet.timelines import Timelines
 from control_plane.settings import Home, Settings
 from control_plane.store import Database, DesiredState, EventLog
 
@@ -43,7 +45,7 @@ class Platform:
         self.id = f"cp-{secrets.token_hex(4)}"
         self.changes = Changes()
         self.logs = Logs(home.logs)
-        self.requests = Requests()
+        self.requests = Requests(self._ended_requests)
         store = DesiredState(database)
         self.events = Events(EventLog(database), self.changes)
         self.pools = Pools(settings.pools, home, store)
@@ -53,6 +55,8 @@ class Platform:
         self.operations = Operations(
             self.controller, self.pools, self.events, self.requests, self.routers, self.changes
         )
+        self.timelines = Timelines(self.requests, self.controller)
+        self._spans = SpanExport(settings.telemetry, self.timelines)
         self.snapshots = Snapshots(
             self.id,
             self.pools,
@@ -81,6 +85,8 @@ class Platform:
         self._tasks.keep(self.controller.run, "controller")
         self._tasks.keep(self.logs.keep_short, "logs")
         self._tasks.keep(self._expire, "routers")
+        if self._spans.wanted:
+            self._tasks.keep(self._spans.run, "spans")
 
     def request_shutdown(self, grace_s: float) -> None:
         """Begin to shut down. Asked again, the earlier end of the grace counts."""
@@ -125,6 +131,9 @@ class Platform:
         finally:
             self._tell("stopped", done=True)
             self.ended.set()
+
+    def _ended_requests(self, ended: Sequence[RequestView]) -> None:
+        self._spans.ended(ended)
 
     def _tell(self, message: str, *, done: bool = False) -> None:
         log.info(message)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -15,9 +15,13 @@ ENDED: Final = 500
 
 
 class Requests:
-    """A report replaces what its gateway reported before: what is not listed as active is not active any more."""
+    """A report replaces what its gateway reported before: what is not listed as active is not active any more.
 
-    def __init__(self) -> None:
+    ``on_ended`` hears of requests that have ended; it may not block.
+    """
+
+    def __init__(self, on_ended: Callable[[Sequence[RequestView]], None] = lambda ended: None) -> None:
+        self._on_ended = on_ended
         self._active: dict[str, dict[str, RequestView]] = {}
         self._ended: deque[RequestView] = deque(maxlen=ENDED)
         self._latency: dict[str, RollingLatency] = {}
@@ -36,7 +40,7 @@ class Requests:
             last = before.get(view.id)
             if view.worker_id and view.output_tokens > (last.output_tokens if last is not None else 0):
                 progressed.add(view.worker_id)
-            self._ended.append(view)
+            self._end([view])
         self._active[gateway_id] = now
         return progressed
 
@@ -46,8 +50,12 @@ class Requests:
     def gateway_lost(self, gateway_id: str) -> int:
         """A gateway is gone, and its requests with it; how many those were."""
         lost = self._active.pop(gateway_id, {})
-        self._ended.extend(replace(view, phase=RequestPhase.FAILED, reason="gateway_lost") for view in lost.values())
+        self._end([replace(view, phase=RequestPhase.FAILED, reason="gateway_lost") for view in lost.values()])
         return len(lost)
+
+    def _end(self, requests: Sequence[RequestView]) -> None:
+        self._ended.extend(requests)
+        self._on_ended(requests)
 
     def worker_forgotten(self, worker_id: str) -> None:
         self._latency.pop(worker_id, None)

@@ -9,6 +9,7 @@ from typing import Any, Final, NoReturn
 import grpc
 
 from control_plane.contracts.errors import Unavailable
+from control_plane.contracts.step import EngineStep
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1.worker_pb2_grpc import WorkerStub
 from control_plane.contracts.wire.channel import CLIENT_OPTIONS
@@ -65,6 +66,22 @@ class WorkerClient:
     async def abort(self, request_id: str) -> bool:
         """End a request; False where the worker does not have it."""
         return bool((await self._call(self._stub.Abort, pb.AbortRequest(request_id=request_id))).found)
+
+    async def read_clock(self) -> float:
+        """The worker's wall clock."""
+        return float((await self._call(self._stub.ReadClock, pb.ReadClockRequest())).now_unix)
+
+    async def steps_of(self, request_id: str) -> tuple[EngineStep, ...]:
+        """The steps that had a request in them, as far as they are kept."""
+        call = self._stub.WatchSteps(pb.WatchStepsRequest(request_id=request_id), timeout=CALL_TIMEOUT_S)
+        try:
+            return tuple([from_wire(step, EngineStep) async for frame in call for step in frame.steps])
+        except grpc.aio.AioRpcError as error:
+            raise error_from(error, peer=self.address) from None
+        except asyncio.CancelledError:
+            self._unless_cancelled()
+        finally:
+            call.cancel()
 
     async def close(self) -> None:
         await self._channel.close()

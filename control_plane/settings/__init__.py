@@ -12,6 +12,7 @@ from control_plane.settings.model import (
     Settings,
     SettingSource,
     StoreSettings,
+    TelemetrySettings,
 )
 from control_plane.settings.reader import load_settings, load_with_sources
 from control_plane.settings.size import parse_size
@@ -25,6 +26,7 @@ __all__ = [
     "SettingSource",
     "Settings",
     "StoreSettings",
+    "TelemetrySettings",
     "load_settings",
     "load_with_sources",
     "parse_size",

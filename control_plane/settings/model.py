@@ -46,6 +46,15 @@ class RouterSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class TelemetrySettings:
+    """``otlp_endpoint``: where OpenTelemetry spans of ended requests go, over HTTP, like
+    ``http://127.0.0.1:4318/v1/traces``; empty means nowhere. ``otlp_steps``: with a span for every engine step."""
+
+    otlp_endpoint: str = ""
+    otlp_steps: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class PoolSettings:
     """Workers that serve one model, all alike.
 
@@ -79,6 +88,7 @@ class Settings:
     api: ApiSettings = field(default_factory=ApiSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     router: RouterSettings = field(default_factory=RouterSettings)
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
     pools: tuple[PoolSettings, ...] = (PoolSettings(),)
     path: Path | None = None
     """The file that was read, None where there was none."""

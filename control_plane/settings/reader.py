@@ -23,6 +23,7 @@ from control_plane.settings.model import (
     Settings,
     SettingSource,
     StoreSettings,
+    TelemetrySettings,
 )
 from control_plane.settings.rules import check
 from control_plane.settings.size import parse_size
@@ -35,6 +36,7 @@ _SECTIONS: dict[str, type[Any]] = {
     "api": ApiSettings,
     "store": StoreSettings,
     "router": RouterSettings,
+    "telemetry": TelemetrySettings,
 }
 
 

@@ -14,6 +14,7 @@ Problem = tuple[KeyPath, str]
 ENGINES: Final = ("vllm", "scripted")
 PROFILES: Final = ("least_load", "balanced", "round_robin")
 _DTYPES: Final = ("auto", "bfloat16", "float16", "float32", "half", "float")
+_HTTP: Final = re.compile(r"https?://[^/\s]+")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 
@@ -39,6 +40,8 @@ def check(settings: Settings) -> Iterator[Problem]:
         yield ("router", "retries"), "cannot be negative"
     if not 0 <= router.queue_timeout_s <= 3600:
         yield ("router", "queue_timeout_s"), "0 to 3600 seconds"
+    if (endpoint := settings.telemetry.otlp_endpoint) and not _HTTP.match(endpoint):
+        yield ("telemetry", "otlp_endpoint"), "an URL is needed, like http://127.0.0.1:4318/v1/traces"
     yield from _pools(settings.pools)
 
 
