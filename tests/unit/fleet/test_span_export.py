@@ -32,8 +32,6 @@ def collector(status: int = 200) -> Iterator[tuple[str, Queue[ExportTraceService
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            import gzip
-
             body = self.rfile.read(int(self.headers["Content-Length"]))
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
