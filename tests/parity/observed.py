@@ -1,0 +1,79 @@
+"""What is to be seen of a scheduler in one step, and the way a trace is played to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from tests.parity.trace import Arrival, Trace
+
+MOST_STEPS = 3000
+"""A trace that is not over by then is compared as far as this."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRow:
+    """One request's part of the batch. ``new_blocks`` continue its table, or are all of it when it joins or resumes."""
+
+    request_id: str
+    tokens: int
+    computed: int
+    output_tokens: int
+    cached_tokens: int
+    joined: bool
+    resumed: bool
+    new_blocks: tuple[int, ...]
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """``counts`` are (used, cached_free, free) blocks, after scheduling and after the step; ``finished`` are
+    (id, reason, output tokens, freed blocks); ``tables`` (id, computed, blocks) of who still runs, in their order;
+    ``cached_free`` the free blocks with content, the next to lose it first."""
+
+    rows: tuple[SeenRow, ...]
+    preempted: frozenset[str]
+    waiting: tuple[tuple[str, int, int, bool], ...]
+    scheduled_counts: tuple[int, int, int]
+    finished: tuple[tuple[str, str, int, int], ...]
+    counts: tuple[int, int, int]
+    tables: tuple[tuple[str, int, tuple[int, ...]], ...]
+    shared: tuple[tuple[int, int], ...]
+    cached_free: tuple[int, ...]
+    reset: bool | None = None
+
+
+class Side(Protocol):
+    """A scheduler with made-up tokens for a model."""
+
+    def add(self, arrival: Arrival) -> None: ...
+
+    def abort(self, request_id: str) -> None: ...
+
+    def reset(self) -> bool: ...
+
+    def schedule(self) -> None: ...
+
+    def complete(self, reset: bool | None) -> Seen: ...
+
+    def idle(self) -> bool: ...
+
+
+def play(trace: Trace, side: Side) -> Iterator[Seen]:
+    for step in range(MOST_STEPS):
+        if step > trace.last_event and side.idle():
+            return
+        for arrival in trace.arrivals:
+            if arrival.step == step:
+                side.add(arrival)
+        for cancel in trace.cancels:
+            if cancel.step == step and not cancel.in_flight:
+                side.abort(cancel.request_id)
+        reset = side.reset() if step in trace.resets else None
+        side.schedule()
+        for cancel in trace.cancels:
+            if cancel.step == step and cancel.in_flight:
+                side.abort(cancel.request_id)
+        yield side.complete(reset)

@@ -1,0 +1,236 @@
+"""vLLM's real scheduler without a model: every request that has caught up is given its next token by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.parity.observed import Seen, SeenRow
+from tests.parity.trace import STOP, Arrival
+from workers.engine import vllm_env
+from workers.engine.sim.config import SchedulerConfig
+
+_MODEL = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 64,
+    "num_attention_heads": 1,
+    "num_key_value_heads": 1,
+    "num_hidden_layers": 1,
+    "vocab_size": 8192,
+    "max_position_embeddings": 4096,
+    "torch_dtype": "bfloat16",
+}
+"""The scheduler asks a model's configuration for nothing else, and no weights are read."""
+
+
+@cache
+def _vllm_config() -> Any:
+    """Made once in a process: it takes as long as many traces. Each trace sets its own fields in it."""
+    vllm_env.prepare_import(on_cpu=True)
+    from vllm.engine.arg_utils import AsyncEngineArgs
+
+    with TemporaryDirectory() as folder, vllm_env.restored("VLLM_LOGGING_LEVEL"):
+        Path(folder, "config.json").write_text(json.dumps(_MODEL), encoding="utf-8")
+        return AsyncEngineArgs(
+            model=folder,
+            skip_tokenizer_init=True,
+            dtype="bfloat16",
+            max_model_len=4096,
+            block_size=32,
+            enforce_eager=True,
+            kv_cache_memory_bytes=1 << 28,
+        ).create_engine_config()
+
+
+@cache
+def _hasher(block_size: int) -> Callable[[Any], list[Any]]:
+    from vllm.utils.hashing import get_hash_fn_by_name
+    from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
+
+    function = get_hash_fn_by_name("sha256_cbor")
+    init_none_hash(function)
+    hasher: Callable[[Any], list[Any]] = get_request_block_hasher(block_size, function)
+    return hasher
+
+
+def _scheduler(config: SchedulerConfig) -> Any:
+    import torch
+    from vllm.v1.core.sched.scheduler import Scheduler
+    from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
+    from vllm.v1.structured_output import StructuredOutputManager
+
+    vllm = _vllm_config()
+    blocks = config.total_blocks + 1  # with the placeholder
+    vllm.model_config.max_model_len = config.max_model_len
+    vllm.cache_config.num_gpu_blocks = blocks
+    vllm.cache_config.block_size = config.block_size
+    vllm.cache_config.enable_prefix_caching = config.enable_prefix_caching
+    for name in (
+        "max_num_seqs",
+        "max_num_batched_tokens",
+        "policy",
+        "enable_chunked_prefill",
+        "long_prefill_token_threshold",
+        "long_prefill_token_threshold_adaptive",
+        "scheduler_reserve_full_isl",
+        "watermark",
+    ):
+        setattr(vllm.scheduler_config, name, getattr(config, name))
+    spec = FullAttentionSpec(block_size=config.block_size, num_kv_heads=1, head_size=64, dtype=torch.bfloat16)
+    return Scheduler(
+        vllm_config=vllm,
+        kv_cache_config=KVCacheConfig(
+            num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["layer"], spec)]
+        ),
+        structured_output_manager=StructuredOutputManager(vllm),
+        block_size=config.block_size,
+        hash_block_size=config.block_size,
+        log_stats=False,
+    )
+
+
+class VllmSide:
+    def __init__(self, config: SchedulerConfig) -> None:
+        self._config = config
+        self._scheduler = _scheduler(config)
+        self._manager = self._scheduler.kv_cache_manager
+        self._pool = self._manager.block_pool
+        self._outputs: dict[str, tuple[int, ...]] = {}
+        self._known: dict[str, int] = {}
+        self._cached: dict[str, int] = {}
+        self._finished: list[tuple[str, str, int, int]] = []
+        self._output: Any = None
+        self._rows: tuple[SeenRow, ...] = ()
+        self._scheduled_counts = (0, 0, 0)
+        self._free_request = self._scheduler._free_request
+        self._scheduler._free_request = self._note_end
+
+    def add(self, arrival: Arrival) -> None:
+        from vllm.sampling_params import SamplingParams
+        from vllm.v1.request import Request
+
+        request = arrival.request
+        self._outputs[request.request_id] = arrival.output
+        self._scheduler.add_request(
+            Request(
+                request_id=request.request_id,
+                prompt_token_ids=list(request.prompt_token_ids),
+                sampling_params=SamplingParams(max_tokens=request.max_tokens, ignore_eos=True, stop_token_ids=[STOP]),
+                pooling_params=None,
+                priority=request.priority,
+                arrival_time=request.arrival,
+                cache_salt=request.cache_salt or None,
+                block_hasher=_hasher(self._config.block_size) if self._config.enable_prefix_caching else None,
+            )
+        )
+
+    def abort(self, request_id: str) -> None:
+        from vllm.v1.request import RequestStatus
+
+        self._scheduler.finish_requests(request_id, RequestStatus.FINISHED_ABORTED)
+
+    def reset(self) -> bool:
+        return bool(self._scheduler.reset_prefix_cache())
+
+    def idle(self) -> bool:
+        return bool(self._scheduler.get_num_unfinished_requests() == 0)
+
+    def schedule(self) -> None:
+        output = self._output = self._scheduler.schedule()
+        joined = {new.req_id: new.num_computed_tokens for new in output.scheduled_new_reqs}
+        resumed = output.scheduled_cached_reqs.resumed_req_ids
+        self._cached.update(joined)
+        rows = []
+        for request_id, tokens in output.num_scheduled_tokens.items():
+            request = self._scheduler.requests[request_id]
+            table = self._table(request_id)
+            begun = request_id in joined or request_id in resumed
+            known = 0 if begun else self._known[request_id]
+            self._known[request_id] = len(table)
+            rows.append(
+                SeenRow(
+                    request_id,
+                    tokens,
+                    request.num_computed_tokens - tokens,
+                    request.num_output_tokens,
+                    self._cached[request_id],
+                    request_id in joined,
+                    request_id in resumed,
+                    table[known:],
+                    len(table),
+                )
+            )
+        self._rows = tuple(rows)
+        self._scheduled_counts = self._counts()
+
+    def complete(self, reset: bool | None) -> Seen:
+        from vllm.v1.outputs import ModelRunnerOutput
+        from vllm.v1.request import RequestStatus
+
+        scheduler, output = self._scheduler, self._output
+        ids = list(output.num_scheduled_tokens)
+        scheduler.update_from_output(
+            output,
+            ModelRunnerOutput(
+                req_ids=ids,
+                req_id_to_index={request_id: index for index, request_id in enumerate(ids)},
+                sampled_token_ids=[self._sampled(request_id) for request_id in ids],
+                logprobs=None,
+                prompt_logprobs_dict={},
+                pooler_output=[],
+            ),
+        )
+        finished, self._finished = tuple(self._finished), []
+        running = [request.request_id for request in scheduler.running]
+        return Seen(
+            rows=self._rows,
+            preempted=frozenset(output.preempted_req_ids or ()),
+            waiting=tuple(
+                (
+                    request.request_id,
+                    request.num_tokens,
+                    request.priority,
+                    request.status == RequestStatus.PREEMPTED,
+                )
+                for request in scheduler.waiting
+            ),
+            scheduled_counts=self._scheduled_counts,
+            finished=finished,
+            counts=self._counts(),
+            tables=tuple(
+                (request_id, scheduler.requests[request_id].num_computed_tokens, self._table(request_id))
+                for request_id in running
+            ),
+            shared=tuple((block.block_id, block.ref_cnt) for block in self._pool.blocks if block.ref_cnt > 1),
+            cached_free=self._cached_free(),
+            reset=reset,
+        )
+
+    def _sampled(self, request_id: str) -> list[int]:
+        request = self._scheduler.requests.get(request_id)
+        if request is None or request.num_computed_tokens < request.num_tokens:
+            return []
+        return [self._outputs[request_id][request.num_output_tokens]]
+
+    def _note_end(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        reason = str(request.get_finished_reason()).lower()
+        freed = len(self._table(request.request_id))
+        self._finished.append((request.request_id, reason, request.num_output_tokens, freed))
+        return self._free_request(request, *args, **kwargs)
+
+    def _table(self, request_id: str) -> tuple[int, ...]:
+        return tuple(self._manager.get_block_ids(request_id)[0])
+
+    def _cached_free(self) -> tuple[int, ...]:
+        free = self._pool.free_block_queue.get_all_free_blocks()
+        return tuple(block.block_id for block in free if block.block_hash is not None)
+
+    def _counts(self) -> tuple[int, int, int]:
+        free, cached = self._pool.get_num_free_blocks(), len(self._cached_free())
+        return (self._config.total_blocks - free, cached, free - cached)
