@@ -22,6 +22,7 @@ from console.home import Home, Target, Unreachable, target_for
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, RequestView, ShutdownProgress, Snapshot
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, TraceState
+from control_plane.contracts.timeline import Timeline
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.v1.operator_pb2_grpc import OperatorStub
 from control_plane.contracts.wire.channel import CLIENT_OPTIONS
@@ -137,6 +138,10 @@ class OperatorClient:
     async def blocks(self, worker_id: str) -> BlockSnapshot:
         """The worker's whole KV cache now, from the engine itself."""
         return from_wire(await self._unary(self._stub.GetBlocks, pb.WorkerRef(worker_id=worker_id)), BlockSnapshot)
+
+    async def timeline(self, request_id: str) -> Timeline:
+        """Where a request's time went, with what its worker's engine keeps of its steps."""
+        return from_wire(await self._unary(self._stub.GetTimeline, pb.TimelineRequest(request_id=request_id)), Timeline)
 
     def shutdown(self, grace_s: float = 0.0) -> AsyncGenerator[ShutdownProgress, None]:
         """Stop everything. The control plane ends after the last message."""

@@ -18,7 +18,8 @@ from console.plain.resources import (
     time_of,
 )
 from console.plain.table import table
-from console.plain.waterfall import meter, waterfall
+from console.plain.timeline import step_lines, timeline_lines
+from console.plain.waterfall import meter
 from control_plane.contracts.fleet import (
     Event,
     GatewayView,
@@ -30,6 +31,7 @@ from control_plane.contracts.fleet import (
     Snapshot,
     WorkerView,
 )
+from control_plane.contracts.timeline import Timeline
 
 Line = tuple[str, str]
 """A label and its text; the text may hold names that others chose."""
@@ -51,8 +53,16 @@ def related(kind: str, row: Any, snapshot: Snapshot) -> dict[str, Sequence[Any]]
     return found
 
 
-def describe(kind: str, row: Any, snapshot: Snapshot, max_width: int | None) -> Iterator[Line | str]:
-    """Labelled lines, then (as plain strings, already literal) tables and bars."""
+def describe(
+    kind: str,
+    row: Any,
+    snapshot: Snapshot,
+    max_width: int | None,
+    timeline: Timeline | None = None,
+    *,
+    steps: bool = False,
+) -> Iterator[Line | str]:
+    """Labelled lines, then (as plain strings, already literal) tables and bars. ``timeline``: of a request."""
     tellers: dict[str, Callable[[Any, Snapshot], Iterator[Line]]] = {
         "workers": _worker,
         "pools": _pool,
@@ -62,12 +72,14 @@ def describe(kind: str, row: Any, snapshot: Snapshot, max_width: int | None) -> 
         "events": _event,
     }
     yield from tellers[kind](row, snapshot)
-    if kind == "requests" and row.stages:
+    if timeline is not None and timeline.spans:
         yield ""
-        room = min(max_width or 100, 100) - 2
-        total = time_of(row, snapshot.taken_unix)
-        for line in waterfall(row.stages, total, width=room, open_ended=row.phase.active):
+        room = max(1, min(max_width or 100, 100) - 2)
+        for line in timeline_lines(timeline, time_of(row, snapshot.taken_unix), room):
             yield "  " + line
+        if steps:
+            yield ""
+            yield from ("  " + line for line in step_lines(timeline))
     for name, rows in related(kind, row, snapshot).items():
         if not rows:
             continue

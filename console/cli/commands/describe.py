@@ -25,10 +25,11 @@ async def describe(
         list[str], typer.Argument(metavar="TYPE/NAME", help="worker/…, request/…, pool/…, gateway/… or model/….")
     ],
     output: OutputOption = Format.TABLE,
+    steps: Annotated[bool, typer.Option("--steps", help="Of a request: every engine step, a line each.")] = False,
 ) -> None:
     """Tell everything about one worker, request, pool, gateway or model.
 
-    A request is shown with its stages as a waterfall.
+    A request is shown with its stages as a waterfall, and with what its engine's steps say of each.
     """
     from console.cli.describe import describe as tell
     from console.cli.describe import related
@@ -40,6 +41,10 @@ async def describe(
         raise InvalidRequest(f"which {singular(kind)}?", param="name", hint=place.command(f"get {kind}"))
     async with place.client() as client:
         snapshot = await client.get_snapshot(finished_requests=True)
+        known = {request.id for request in snapshot.requests}
+        timelines = {
+            name: await client.timeline(name) for kind, name in wanted if kind == "requests" and name and name in known
+        }
     documents = []
     for number, (kind, name) in enumerate(wanted):
         resource = RESOURCES[kind]
@@ -49,10 +54,13 @@ async def describe(
                 kind, name or "", rows, place.command(f"get {kind}{' --all' if kind == 'requests' else ''}")
             )
         row = rows[name]
+        timeline = timelines.get(name or "") if kind == "requests" else None
         if output in (Format.JSON, Format.YAML):
             extra = {
                 other: [data_of(entry) for entry in entries] for other, entries in related(kind, row, snapshot).items()
             }
+            if timeline is not None:
+                extra["spans"] = [data_of(span) for span in timeline.spans]
             documents.append({**data_of(row), **extra})
             continue
         if output is Format.NAME:
@@ -61,7 +69,7 @@ async def describe(
         if number:
             out("")
         room = width(sys.stdout)
-        for line in tell(kind, row, snapshot, room):
+        for line in tell(kind, row, snapshot, room, timeline, steps=steps):
             if isinstance(line, str):
                 out(line if room is None or "\x1b" in line else fit(line, room))
             else:

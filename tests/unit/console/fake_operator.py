@@ -27,11 +27,13 @@ from control_plane.contracts.fleet import (
     WorkerPhase,
     WorkerView,
 )
+from control_plane.contracts.step import EngineStep
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.v1.operator_pb2_grpc import OperatorServicer, add_OperatorServicer_to_server
 from control_plane.contracts.wire.convert import to_wire
 from control_plane.contracts.wire.status import HINT_KEY, PARAM_KEY, REASON_KEY
 from control_plane.contracts.worker import Load, ModelInfo, WorkerInfo, WorkerState
+from control_plane.fleet.timeline import join
 
 KEY = "op-inferdeck-" + "k" * 32
 NOW = 1_700_000_000.0
@@ -153,6 +155,7 @@ class FakeOperator(OperatorServicer):
     drain_times_out: bool = False
     while_draining: Callable[[], object] = lambda: None
     log: bytes = b"one\ntwo\n"
+    steps: tuple[EngineStep, ...] = ()
     changed: threading.Event = field(default_factory=threading.Event)
     ended: threading.Event = field(default_factory=threading.Event)
 
@@ -218,6 +221,13 @@ class FakeOperator(OperatorServicer):
         if not message.dry_run:
             self.calls.append(f"cancel {found.id}")
         return to_wire(ActionResult(True, f"request/{found.id} cancelled", (found.id,), 1), pb.ActionResult)
+
+    def GetTimeline(self, message: pb.TimelineRequest, context: grpc.ServicerContext) -> pb.Timeline:  # noqa: N802
+        self._authorize(context)
+        found = next((r for r in self.state.requests if r.id == message.request_id), None)
+        if found is None:
+            _fail(context, NotFound(f"no request named {message.request_id}"))
+        return to_wire(join(found, self.steps), pb.Timeline)
 
     def Logs(self, message: pb.LogsRequest, context: grpc.ServicerContext) -> Any:  # noqa: N802
         self._authorize(context)

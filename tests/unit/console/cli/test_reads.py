@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from control_plane.contracts.fleet import WorkerPhase
+from control_plane.contracts.step import EngineStep, StepKind, StepRow
 from tests.unit.console.conftest import Command
 from tests.unit.console.fake_operator import NOW, FakeOperator, worker
 
@@ -151,6 +152,19 @@ def test_describe_a_request_with_its_waterfall(operator: FakeOperator, inferdeck
     assert "388 prompt (0 cached) · 143 of ≤256 out" in text
     stages = [line.split()[0] for line in text.splitlines() if "│" in line]
     assert stages == ["auth", "tokenise", "queue", "prefill", "decode"]
+
+
+def test_a_request_tells_what_its_engine_did(operator: FakeOperator, inferdeck: Command) -> None:
+    decode = StepRow("req-1", StepKind.DECODE, 1, 388, 388)
+    prefill = StepRow("req-1", StepKind.LAST_PREFILL, 388, 0, 388, joined=True)
+    operator.steps = (EngineStep(7, NOW, 0.0, 0.2, 388, (prefill,)), EngineStep(8, NOW, 0.0, 0.05, 1, (decode,)))
+    text = inferdeck("describe", "request/req-1").out
+    assert "1 step: 388 tokens" in text
+    assert "1 step of 50.0 ms (median), in a batch of 1" in text
+    assert "141 steps of it not traced, or no longer kept" in text
+    assert "last prefill" in inferdeck("describe", "request/req-1", "--steps").out
+    spans = json.loads(inferdeck("describe", "request/req-1", "-o", "json").out)["spans"]
+    assert [span["attributes"]["step"] for span in spans if span["name"] == "step"] == ["7", "8"]
 
 
 @pytest.mark.parametrize("reference", ["pool/smollm2", "model/smollm2-135m", "gateway/g1", "event/1"])

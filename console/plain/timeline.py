@@ -1,0 +1,105 @@
+"""One request's timeline as lines: its stages as a waterfall, and under each what the engine's steps say of it."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from console import figures
+from console.plain.waterfall import waterfall
+from console.text import fit, literal
+from control_plane.contracts.fleet import Stage
+from control_plane.contracts.timeline import Span, Timeline
+
+_STALL_TIMES: Final = 3.0
+"""A step this many times as long as the median is worth a word."""
+
+_MOST_CHUNKS: Final = 8
+
+
+def timeline_lines(timeline: Timeline, total_s: float, width: int) -> Iterator[str]:
+    """``total_s``: arrival to end, or to now; nothing is wider than ``width`` cells."""
+    stages = [span for span in timeline.spans if not span.parent]
+    bars = waterfall(
+        [Stage(span.name, span.start_s, span.duration_s) for span in stages],
+        total_s,
+        width=width,
+        open_ended=timeline.request.phase.active,
+    )
+    for span, bar in zip(stages, bars, strict=True):
+        yield bar
+        for note in stage_notes(timeline, span.name):
+            yield fit(f"  {literal(note)}", width)
+    if timeline.missing_steps:
+        yield fit(f"{figures.plural(timeline.missing_steps, 'step')} of it not traced, or no longer kept", width)
+
+
+def step_lines(timeline: Timeline) -> Iterator[str]:
+    """Every step, a line each; all values as they are."""
+    yield "  ".join(("AFTER", "TOOK", "STEP", "KIND", "TOKENS", "BATCH", "BESIDE"))
+    for span in timeline.spans:
+        if span.name == "preempted":
+            yield f"{figures.seconds(span.start_s)}  {figures.seconds(span.duration_s)}  preempted"
+        elif span.name == "step":
+            said = span.attributes
+            columns = (
+                figures.seconds(span.start_s),
+                figures.seconds(span.duration_s),
+                said.get("step", figures.NONE),
+                said.get("kind", figures.NONE).replace("_", " "),
+                said.get("tokens", figures.NONE),
+                f"{said.get('batch', figures.NONE)} requests, {said.get('batch_tokens', figures.NONE)} tokens",
+                said.get("prefill_beside", ""),
+            )
+            yield literal("  ".join(columns).rstrip())
+
+
+def stage_notes(timeline: Timeline, stage: str) -> list[str]:
+    """What is worth knowing of a stage beyond its length."""
+    steps = [span for span in timeline.spans if span.parent == stage and span.name == "step"]
+    notes = []
+    if stage == "prefill" and steps:
+        notes.append(_chunks(steps))
+    elif stage == "decode":
+        if steps:
+            notes.append(_pace(steps))
+        notes += _stalls(steps)
+        pauses = [span.duration_s for span in timeline.spans if span.name == "preempted"]
+        if pauses:
+            notes.append(f"preempted {_times(len(pauses))}, {figures.seconds(sum(pauses))} in all")
+    return notes
+
+
+def _chunks(steps: Sequence[Span]) -> str:
+    tokens = [span.attributes.get("tokens", figures.NONE) for span in steps]
+    shown = " + ".join(tokens[:_MOST_CHUNKS]) + (" + …" if len(tokens) > _MOST_CHUNKS else "")
+    cached = next((int(c) for span in steps if (c := span.attributes.get("cached_tokens", ""))), 0)
+    return f"{figures.plural(len(steps), 'step')}: {shown} tokens" + (f", {cached:,} from the cache" if cached else "")
+
+
+def _pace(steps: Sequence[Span]) -> str:
+    batches = [int(span.attributes.get("batch", "0")) for span in steps]
+    batch = f"{min(batches)}" if min(batches) == max(batches) else f"{min(batches)} to {max(batches)}"
+    middle = figures.seconds(statistics.median(span.duration_s for span in steps))
+    return f"{figures.plural(len(steps), 'step')} of {middle} (median), in a batch of {batch}"
+
+
+def _stalls(steps: Sequence[Span]) -> list[str]:
+    if len(steps) < 3:
+        return []
+    usual = statistics.median(span.duration_s for span in steps)
+    long = sorted((s for s in steps if s.duration_s > _STALL_TIMES * usual), key=lambda span: -span.duration_s)
+    if not long:
+        return []
+    worst = long[0]
+    beside = worst.attributes.get("prefill_beside")
+    cause = f": prefill of {beside} in the same step" if beside else ""
+    return [
+        f"{figures.plural(len(long), 'stall')}, the longest {figures.seconds(worst.duration_s)} "
+        f"at step {worst.attributes.get('step', figures.NONE)}{cause}"
+    ]
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
