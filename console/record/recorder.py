@@ -64,15 +64,24 @@ class Tally:
 
 
 class Recorder:
-    """``session`` is what the recorder says of itself, ``clock`` its time in unix seconds, which never goes back."""
+    """``session`` is what the recorder says of itself, ``clock`` its time in unix seconds, which never goes back;
+    ``tell`` hears when the platform is lost and found."""
 
     def __init__(
-        self, connect: Connect, writer: DeckWriter, session: Session, *, steps: bool, clock: Callable[[], float]
+        self,
+        connect: Connect,
+        writer: DeckWriter,
+        session: Session,
+        *,
+        steps: bool,
+        clock: Callable[[], float],
+        tell: Callable[[str], object] = lambda text: None,
     ) -> None:
         self._connect = connect
         self._writer = writer
         self._steps = steps
         self._clock = clock
+        self._tell = tell
         self.tally = Tally()
         self._batches = Batches()
         self._batches.begin_at(writer.last_unix)
@@ -124,6 +133,7 @@ class Recorder:
                 reason = error.message
             if self.tally.snapshots > before:
                 self._gap("", reason)
+                self._tell(f"{reason}: trying again")
                 self._snapshot = None
                 delay = FIRST_RETRY_S
             await asyncio.sleep(delay)
@@ -151,6 +161,8 @@ class Recorder:
 
     def _take(self, snapshot: Snapshot) -> None:
         now = self._clock()
+        if self._snapshot is None and self.tally.snapshots:
+            self._tell("the platform is back")
         if self._snapshot is None or now >= self._keyframe_due:
             self._add(Kind.SNAPSHOT, packed(snapshot), keyframe=True)
             for worker_id, tables in self._tables.items():

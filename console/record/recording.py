@@ -19,6 +19,9 @@ from control_plane.contracts.wire.packed import unpacked
 
 Value = Snapshot | StepFrame | Event | Gap | End | Session
 
+_LATE_S: Final = 2.0
+"""Events are this much older when they are heard, at most; older ones are history."""
+
 SNAPSHOTS: Final = (Kind.SNAPSHOT, Kind.CHANGES)
 
 
@@ -40,6 +43,18 @@ class Landmark:
     unix: float
     event: Event | None = None
     gap: Gap | None = None
+    subject: str = ""
+
+    @property
+    def severity(self) -> str:
+        return self.event.severity if self.event is not None else "error" if not self.subject else "warning"
+
+    @property
+    def words(self) -> str:
+        if self.event is not None:
+            return f"{self.event.subject}: {self.event.message}"
+        reason = self.gap.reason if self.gap is not None else ""
+        return f"not recorded from here: {self.subject}{': ' if self.subject else ''}{reason}"
 
 
 class Recording:
@@ -50,7 +65,7 @@ class Recording:
         self.first_unix = reader.first_unix
         self.last_unix = reader.last_unix
         self.unreadable = 0
-        self._landmarks: tuple[Landmark, ...] | None = None
+        self._found: tuple[tuple[tuple[float, Event], ...], tuple[Landmark, ...]] | None = None
 
     def entries(self, first_frame: int = 0, *, only: tuple[Kind, ...] = ()) -> Iterator[Entry]:
         """What became known from a frame on, in order. ``only`` leaves out other kinds; changes need snapshots."""
@@ -73,18 +88,14 @@ class Recording:
                 yield entry
 
     @property
+    def events(self) -> tuple[tuple[float, Event], ...]:
+        """Every event with the time when it became known, in order; the history that a recorder began with too."""
+        return self._happened()[0]
+
+    @property
     def landmarks(self) -> tuple[Landmark, ...]:
-        """Every event and every gap, in order of time. Events that were history when recording began come with it."""
-        if self._landmarks is None:
-            found = [
-                Landmark(entry.unix, event=entry.value)
-                if isinstance(entry.value, Event)
-                else Landmark(entry.unix, gap=entry.value)
-                for entry in self.entries(only=(Kind.EVENT, Kind.GAP))
-                if isinstance(entry.value, Event | Gap)
-            ]
-            self._landmarks = tuple(found)
-        return self._landmarks
+        """What happened while it was recorded: events and gaps, in order of time."""
+        return self._happened()[1]
 
     def landmark_after(self, unix: float) -> Landmark | None:
         marks = self.landmarks
@@ -95,6 +106,24 @@ class Recording:
         marks = self.landmarks
         index = bisect_left(marks, unix, key=lambda mark: mark.unix)
         return marks[index - 1] if index else None
+
+    def _happened(self) -> tuple[tuple[tuple[float, Event], ...], tuple[Landmark, ...]]:
+        if self._found is None:
+            events: list[tuple[float, Event]] = []
+            marks: list[Landmark] = []
+            begun = self.first_unix
+            for entry in self.entries(only=(Kind.EVENT, Kind.GAP, Kind.SESSION)):
+                match entry.value:
+                    case Session():
+                        begun = entry.unix
+                    case Event() as event:
+                        events.append((entry.unix, event))
+                        if event.at_unix >= begun - _LATE_S:
+                            marks.append(Landmark(entry.unix, event=event))
+                    case Gap() as gap:
+                        marks.append(Landmark(entry.unix, gap=gap, subject=entry.subject))
+            self._found = tuple(events), tuple(marks)
+        return self._found
 
     def snapshot_after(self, unix: float) -> float | None:
         """When the next snapshot came, None behind the last one."""

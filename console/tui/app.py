@@ -71,6 +71,7 @@ class ConsoleApp(App[int]):
         self.look = look or find_look(self)
         self.readonly = readonly
         self.typed: list[str] = []
+        self.own_keys: tuple[tuple[str, str], ...] = ()
         self._feed, self._operator, self._clock = feed, operator, clock
         self._paint_s, self._silence_s = paint_s, silence_s
         self._board = Board(feed.place)
@@ -86,7 +87,7 @@ class ConsoleApp(App[int]):
 
     def on_mount(self) -> None:
         self.go(HOME)
-        self._start("feed", partial(collect, self._feed, self.post_message, silence_s=self._silence_s))
+        self.listen()
         if self._paint_s:
             self.set_interval(self._paint_s, self.paint)
         if not self.is_headless:
@@ -94,6 +95,10 @@ class ConsoleApp(App[int]):
 
     async def on_unmount(self) -> None:
         await self._feed.close()
+
+    def listen(self) -> None:
+        """Begin to hear of the platform."""
+        self._start("feed", partial(collect, self._feed, self.post_message, silence_s=self._silence_s))
 
     def _leave_on_signals(self) -> None:
         """A signal must leave the terminal as it was found."""

@@ -18,6 +18,8 @@ class Deck(Protocol):
     look: Look
     readonly: bool
     typed: list[str]
+    own_keys: tuple[tuple[str, str], ...]
+    """Keys, and what they do, that every screen has beside the console's."""
     """The commands that were typed so far, oldest first."""
 
     def view(self) -> View:

@@ -15,6 +15,8 @@ from console.cli.commands import (
     top,
     logs,
     events,
+    record,
+    replay,
     cordon,
     drain,
     scale,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from console.tui.live.history import History
 from console.tui.live.rates import RateMeter, Rates
+from console.tui.live.replaying import Replaying
 from control_plane.contracts.fleet import Event, Pool, RequestView, Snapshot, WorkerView
 
 MOST_EVENTS = 2000
@@ -24,7 +25,7 @@ class Link:
 @dataclass(frozen=True, slots=True)
 class View:
     """One moment of the platform. ``now_mono`` is when it was looked at; ``history`` is shared, read it up to
-    ``snapshot.taken_unix``."""
+    ``snapshot.taken_unix``. ``replay`` is set where all this is played back."""
 
     place: str
     link: Link
@@ -34,6 +35,7 @@ class View:
     events: tuple[Event, ...] = ()
     history: History = field(default_factory=History)
     paused: bool = False
+    replay: Replaying | None = None
 
     @property
     def silent_s(self) -> float | None:

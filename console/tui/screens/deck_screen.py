@@ -24,9 +24,11 @@ from console.tui.widgets.footer import Footer, Hint
 from console.tui.widgets.header import Header
 from console.tui.widgets.notices import NoticeBar
 from console.tui.widgets.prompt import Prompt
+from console.tui.widgets.replay_bar import ReplayBar
 from console.tui.widgets.too_small import TooSmall, too_small
 
 COMMON_HINTS: tuple[Hint, ...] = (("/", "filter"), (":", "command"), ("p", "pause"), ("?", "help"))
+REPLAY_HINTS: tuple[Hint, ...] = (("p", "play"), (", .", "10 s"), ("n N", "event"), ("< >", "speed"), ("?", "help"))
 
 
 class DeckScreen(Screen[None]):
@@ -60,6 +62,7 @@ class DeckScreen(Screen[None]):
         with Body():
             yield from self.body()
         yield NoticeBar()
+        yield ReplayBar()
         yield Prompt(lambda line: completions(line, deck_of(self).live().snapshot))
         yield Footer()
         yield TooSmall()
@@ -99,7 +102,9 @@ class DeckScreen(Screen[None]):
         filtered = f"  /{self.needle}" if self.needle else ""
         self.query_one(Header).show(view, self.trail + filtered)
         orders = () if deck_of(self).readonly else self.order_hints
-        self.query_one(Footer).show((*self.hints, *orders, *COMMON_HINTS))
+        self.query_one(ReplayBar).show(view)
+        common = COMMON_HINTS if view.replay is None else REPLAY_HINTS
+        self.query_one(Footer).show((*self.hints, *orders, *common))
 
     def on_mount(self) -> None:
         self._resized()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -26,12 +26,21 @@ KEYS: tuple[tuple[str, str], ...] = (
     (":", "a command, Tab completes it"),
     ("p", "freeze the view; collecting goes on"),
     ("Tab", "the other pane"),
+    ("e", "from a worker to its engine: steps and KV blocks"),
     ("ctrl-d", "drain: no new requests, then wait until nothing runs"),
     ("ctrl-o", "cordon: no new requests"),
     ("ctrl-u", "uncordon: new requests again"),
     ("ctrl-s", "scale the pool"),
     ("ctrl-x", "cancel the request"),
     ("q  ctrl-c", "leave; the platform stays, and what is cordoned too"),
+)
+
+ENGINE_KEYS: tuple[tuple[str, str], ...] = (
+    ("Space", "pause; collecting goes on. End: live again"),
+    ("← → h l", "a step back or forth; with Shift ten. Home: the oldest"),
+    ("g", "go to the step with this number"),
+    ("s", "sort by joined, blocks, context, priority"),
+    ("t", "trace off, one step in ten, every step"),
 )
 
 
@@ -49,7 +58,7 @@ class HelpScreen(DeckModal):
             yield Lines(name="help")
 
     def show(self, view: View) -> None:
-        lines = help_lines(deck_of(self).look)
+        lines = help_lines(deck_of(self).look, deck_of(self).own_keys)
         page = self.query_one("#help", Lines)
         if page.styles.height is None or page.styles.height.value != len(lines):
             page.styles.height = len(lines)
@@ -59,10 +68,14 @@ class HelpScreen(DeckModal):
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
 
-def help_lines(look: Look) -> list[Spans]:
+def help_lines(look: Look, own: Sequence[tuple[str, str]] = ()) -> list[Spans]:
     palette, glyphs = look.palette, look.glyphs
-    lines: list[Spans] = [[("keys", palette.title)]]
+    lines: list[Spans] = [[("replay", palette.title)]] if own else []
+    lines += [[(f"  {key:<14}", palette.key), (what, palette.text)] for key, what in own]
+    lines += [[], [("keys", palette.title)]] if own else [[("keys", palette.title)]]
     lines += [[(f"  {key:<14}", palette.key), (what, palette.text)] for key, what in KEYS]
+    lines += [[], [("an engine's steps", palette.title)]]
+    lines += [[(f"  {key:<14}", palette.key), (what, palette.text)] for key, what in ENGINE_KEYS]
     lines += [[], [("commands", palette.title)]]
     for name, spec in COMMANDS.items():
         typed = f":{name} {spec.argument}".rstrip()
@@ -84,5 +97,17 @@ def help_lines(look: Look) -> list[Spans]:
         (glyphs.full, "90 %", palette.bad),
     )
     lines.append([("  KV cache from ", palette.dim), *((f"{glyph} {word}  ", style) for glyph, word, style in bands)])
+    lines.append([("  KV blocks     ", palette.dim), *_block_shapes(look)])
     lines.append([("  – is a number that nobody knows now", palette.dim)])
     return lines
+
+
+def _block_shapes(look: Look) -> Spans:
+    palette, glyphs = look.palette, look.glyphs
+    return [
+        ("a", palette.hues[0].field),
+        (" of request a  ", palette.text),
+        ("A", palette.hues[0].field),
+        (" shared with others  ", palette.text),
+        (f"{glyphs.cached_free} free, with content  {glyphs.free} free", palette.text),
+    ]

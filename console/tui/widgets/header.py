@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from console.record.player import Standing
 from console.tui.deck import deck_of
 from console.tui.live.board import View
 from console.tui.render.figures import age, clock
 from console.tui.render.look import Look
 from console.tui.render.spans import Span, apart
 from console.tui.widgets.lines import Lines
+from console.tui.widgets.replay_bar import position
 
 SILENT_S = 4.0
 
@@ -21,7 +23,7 @@ class Header(Lines):
             (trail, look.palette.accent),
             (f"  {view.place}", look.palette.faint),
         ]
-        if deck_of(self).readonly:
+        if deck_of(self).readonly and view.replay is None:
             left.append(("  read-only", look.palette.watch))
         self.put([apart(left, freshness(view, look, wide=self.size.width >= 100), self.size.width)])
 
@@ -33,6 +35,8 @@ def freshness(view: View, look: Look, *, wide: bool) -> list[Span]:
     tail: list[Span] = [(f" {glyphs.dot} {clock(view.now_unix)} ", palette.dim)] if snapshot else [(" ", palette.dim)]
     if snapshot and wide:
         tail = [(f" {glyphs.dot} v{snapshot.version}", palette.dim), *tail]
+    if view.replay is not None:
+        return [*_replay(view, view.replay.standing, look), *tail]
     if not view.link.connected:
         if snapshot is None:
             return [(f" {glyphs.lost} connecting ", palette.watch)]
@@ -43,3 +47,17 @@ def freshness(view: View, look: Look, *, wide: bool) -> list[Span]:
     if silent > SILENT_S:
         return [(f" {glyphs.starting} silent for {age(silent)}", palette.watch), *tail]
     return [(f" {glyphs.ready} live", palette.good), (f" {view.link.per_s:.0f}/s", palette.dim), *tail]
+
+
+def _replay(view: View, standing: Standing, look: Look) -> list[Span]:
+    """Nothing that is played back may be taken for live."""
+    palette, glyphs = look.palette, look.glyphs
+    state = glyphs.decoding if standing.playing else "‖"
+    out: list[Span] = [(f" {state} replay", palette.watch)]
+    out.append((f" {position(standing.elapsed)}/{position(standing.total)}", palette.dim))
+    silent = view.silent_s or 0.0
+    if view.snapshot is not None and not view.link.connected:
+        out.append((f" {glyphs.failed} no connection, {age(silent)} old", palette.bad))
+    elif silent > SILENT_S:
+        out.append((f" {glyphs.starting} silent for {age(silent)}", palette.watch))
+    return out

@@ -1,0 +1,96 @@
+"""What is in a recording, counted. Reads all of it, so that damage is found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from console.record.file_header import Session
+from console.record.kinds import Kind
+from console.record.notes import End
+from console.record.reader import Damage
+from console.record.recording import Landmark, Recording
+from control_plane.contracts.fleet import Event, Snapshot
+from control_plane.contracts.step import StepFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Times are unix seconds. ``kinds`` counts records by the name of their kind, ``unread`` those that this version
+    cannot read, ``steps`` the engine steps of each worker. ``ended`` is why the last recorder ended, "" if it did not
+    say."""
+
+    file: str
+    format: str
+    bytes: int
+    first_unix: float
+    last_unix: float
+    frames: int
+    records: int
+    kinds: dict[str, int]
+    unread: int
+    sessions: tuple[Session, ...]
+    ended: str
+    workers: tuple[str, ...]
+    requests: int
+    events: int
+    steps: dict[str, int]
+    happened: tuple[Landmark, ...]
+    damages: tuple[Damage, ...]
+
+    @property
+    def span_s(self) -> float:
+        return self.last_unix - self.first_unix
+
+
+def summary(recording: Recording, name: str) -> Summary:
+    """Of the whole file; ``name`` is how it is called."""
+    reader = recording.reader
+    kinds = Counter(_name(record.kind) for record in reader.every_record())
+    sessions: list[Session] = []
+    workers: dict[str, None] = {}
+    requests: set[str] = set()
+    events: set[tuple[float, int]] = set()
+    steps: dict[str, set[tuple[int, float]]] = {}
+    ended = ""
+    for entry in recording.entries():
+        match entry.value:
+            case Session() as session:
+                sessions.append(session)
+                ended = ""
+            case Snapshot() as snapshot:
+                workers.update((worker.id, None) for worker in snapshot.workers)
+                requests.update(request.id for request in snapshot.requests)
+            case Event() as event:
+                events.add((event.at_unix, event.seq))
+            case StepFrame() as frame:
+                seen = steps.setdefault(entry.subject, set())
+                seen.update((step.step, step.started_unix) for step in frame.steps)
+            case End(reason):
+                ended = reason
+    return Summary(
+        file=name,
+        format=f"{reader.header.major}.{reader.header.minor}",
+        bytes=reader.size,
+        first_unix=reader.first_unix,
+        last_unix=reader.last_unix,
+        frames=len(reader.frames),
+        records=sum(kinds.values()),
+        kinds=dict(kinds),
+        unread=recording.unreadable,
+        sessions=tuple(sessions),
+        ended=ended,
+        workers=tuple(workers),
+        requests=len(requests),
+        events=len(events),
+        steps={worker: len(seen) for worker, seen in steps.items()},
+        happened=recording.landmarks,
+        damages=tuple(reader.damages),
+    )
+
+
+_NAMES = {int(kind): kind.name.lower() for kind in Kind}
+
+
+def _name(kind: int) -> str:
+    return _NAMES.get(kind, f"kind {kind}")
