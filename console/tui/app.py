@@ -21,11 +21,11 @@ from textual.widgets import Input
 from textual.worker import Worker
 
 from console.tui import executor
-from console.tui.collector import SILENCE_S, collect, follow
+from console.tui.collector import SILENCE_S, ask_blocks, collect, follow, follow_steps
 from console.tui.command import BadCommand, Command, parse
 from console.tui.feed import Feed, Operator
 from console.tui.live.board import Board, View
-from console.tui.messages import DrainEnded, DrainMoved, Heard, Learnt, LinkLost, LogRead, Previewed, Told
+from console.tui.messages import DrainEnded, DrainMoved, Heard, Learnt, LinkLost, LogRead, Previewed, Stepped, Told
 from console.tui.navigator import HOME, Navigator
 from console.tui.notice import Notice, Notices, drain_words
 from console.tui.order import Order, Refused, Verb, make_order, problems
@@ -38,6 +38,7 @@ from console.tui.screens.deck_screen import DeckScreen
 from console.tui.screens.help import HelpScreen
 from console.tui.screens.scale import ScaleScreen
 from console.tui.theme import THEME
+from control_plane.contracts.step import TraceMode
 
 PAINT_S = 0.5
 
@@ -70,8 +71,8 @@ class ConsoleApp(App[int]):
         super().__init__()
         self.look = look or find_look(self)
         self.readonly = readonly
-        self.typed: list[str] = []
         self.own_keys: tuple[tuple[str, str], ...] = ()
+        self.typed: list[str] = []
         self._feed, self._operator, self._clock = feed, operator, clock
         self._paint_s, self._silence_s = paint_s, silence_s
         self._board = Board(feed.place)
@@ -81,6 +82,8 @@ class ConsoleApp(App[int]):
         self._painted = float("-inf")
         self._reading: tuple[str, object] = ("", None)
         self._log_reader: Worker[None] | None = None
+        self._watching: tuple[str, object] = ("", None)
+        self._step_watcher: Worker[None] | None = None
         self.register_theme(THEME)
         self.theme = self.look.theme
         self.set_class(self.look.plain, "-plain")
@@ -93,12 +96,12 @@ class ConsoleApp(App[int]):
         if not self.is_headless:
             self._leave_on_signals()
 
-    async def on_unmount(self) -> None:
-        await self._feed.close()
-
     def listen(self) -> None:
         """Begin to hear of the platform."""
         self._start("feed", partial(collect, self._feed, self.post_message, silence_s=self._silence_s))
+
+    async def on_unmount(self) -> None:
+        await self._feed.close()
 
     def _leave_on_signals(self) -> None:
         """A signal must leave the terminal as it was found."""
@@ -179,6 +182,11 @@ class ConsoleApp(App[int]):
         if self.is_running and message.target == self._reading[0] and (current := self._navigator.current) is not None:
             current.read(message)
 
+    def on_stepped(self, message: Stepped) -> None:
+        current = self._navigator.current if self.is_running else None
+        if current is not None and message.worker_id == self._watching[0]:
+            current.stepped(message)
+
     def on_previewed(self, message: Previewed) -> None:
         if isinstance(self.screen, ConfirmScreen):
             self.screen.take(message)
@@ -200,6 +208,25 @@ class ConsoleApp(App[int]):
         self._reading, self._log_reader = (target, reader), None
         if target:
             self._log_reader = self._start("log", partial(follow, self._feed, target, self.post_message))
+
+    def watch_steps(self, worker_id: str, reader: object) -> None:
+        if self._watching == (worker_id, reader):
+            return
+        if self._step_watcher is not None:
+            self._step_watcher.cancel()
+        self._watching, self._step_watcher = (worker_id, reader), None
+        if worker_id:
+            self._step_watcher = self._start("steps", partial(follow_steps, self._feed, worker_id, self.post_message))
+
+    def ask_blocks(self, worker_id: str) -> None:
+        self._start("blocks", partial(ask_blocks, self._feed, worker_id, self.post_message))
+
+    def set_trace(self, worker_id: str, mode: TraceMode, every: int) -> None:
+        if self.readonly:
+            self.tell("read-only: no change of the trace from here", "warning")
+            return
+        work = partial(executor.set_trace, worker_id, mode, every, self._operator, self.post_message)
+        self._start("trace", work)
 
     def order(self, verb: Verb, ids: Sequence[str], replicas: int | None = None) -> None:
         if self.readonly:
@@ -244,7 +271,7 @@ class ConsoleApp(App[int]):
                 self.pause()
             case "logs":
                 self.go(Route("logs", command.target or "control-plane"))
-            case "worker" | "request":
+            case "worker" | "request" | "engine":
                 self.go(Route(command.verb, command.target))
             case view if view in BASES:
                 self.go(Route(view))

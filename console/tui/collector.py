@@ -111,3 +111,9 @@ async def follow_steps(feed: Feed, worker_id: str, post: Post, *, retry_s: float
             error = failure.message
         post(Stepped(worker_id, error=error))
         await asyncio.sleep(retry_s)
+
+
+async def ask_blocks(feed: Feed, worker_id: str, post: Post) -> None:
+    """A worker's KV cache, from its engine. No answer is no news: what follows from the steps stands."""
+    with suppress(InferDeckError), one_call():
+        post(Stepped(worker_id, snapshot=await feed.blocks(worker_id)))

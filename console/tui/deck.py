@@ -12,14 +12,15 @@ from console.tui.notice import Notice
 from console.tui.order import Order, Verb
 from console.tui.render.look import Look
 from console.tui.route import Route
+from control_plane.contracts.step import TraceMode
 
 
 class Deck(Protocol):
     look: Look
     readonly: bool
-    typed: list[str]
     own_keys: tuple[tuple[str, str], ...]
     """Keys, and what they do, that every screen has beside the console's."""
+    typed: list[str]
     """The commands that were typed so far, oldest first."""
 
     def view(self) -> View:
@@ -66,6 +67,19 @@ class Deck(Protocol):
 
     def read_log(self, target: str, reader: object) -> None:
         """Follow a log, from its tail for a new reader; it comes to the current screen as ``LogRead``."""
+        ...
+
+    def watch_steps(self, worker_id: str, reader: object) -> None:
+        """Follow what a worker's engine does, from the oldest step kept for a new reader; it comes to the current
+        screen as ``Stepped``."""
+        ...
+
+    def ask_blocks(self, worker_id: str) -> None:
+        """Ask a worker's engine for its KV cache; the answer comes as ``Stepped``."""
+        ...
+
+    def set_trace(self, worker_id: str, mode: TraceMode, every: int) -> None:
+        """Trace no step of a worker's engine, every so many, or all; how it stands then comes as ``Stepped``."""
         ...
 
 

@@ -9,10 +9,11 @@ from textual.message import Message
 
 from console.tui.collector import closing, one_call
 from console.tui.feed import Operator
-from console.tui.messages import DrainEnded, DrainMoved, Previewed, Told
+from console.tui.messages import DrainEnded, DrainMoved, Previewed, Stepped, Told
 from console.tui.order import Order, Verb
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.fleet import ActionResult
+from control_plane.contracts.step import TraceMode
 
 Post = Callable[[Message], object]
 
@@ -54,6 +55,17 @@ async def _plan(order: Order, target: str, operator: Operator) -> list[str]:
         held = f", {result.in_flight} in flight there" if result.in_flight else ""
         return [f"{result.message}: {', '.join(result.affected)}{held}"]
     return [result.message]
+
+
+async def set_trace(worker_id: str, mode: TraceMode, every: int, operator: Operator, post: Post) -> None:
+    """Trace from the next step on; how it stands then is posted."""
+    try:
+        with one_call():
+            state = await operator.set_trace(worker_id, mode, every)
+    except InferDeckError as error:
+        post(Told(f"trace of {worker_id}: {_words(error)}", "error"))
+    else:
+        post(Stepped(worker_id, trace=state))
 
 
 def _words(error: InferDeckError) -> str:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, Snapshot
-from control_plane.contracts.step import StepFrame
+from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, TraceState
 
 
 class Feed(Protocol):
@@ -34,6 +34,10 @@ class Feed(Protocol):
         kept), the steps kept since, then each new one. Ends or breaks with its worker: ask anew, and it begins anew."""
         ...
 
+    async def blocks(self, worker_id: str) -> BlockSnapshot:
+        """A worker's whole KV cache now."""
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -49,3 +53,5 @@ class Operator(Protocol):
     async def scale(self, pool: str, replicas: int, *, dry_run: bool = False) -> ActionResult: ...
 
     async def cancel(self, request_id: str, *, dry_run: bool = False) -> ActionResult: ...
+
+    async def set_trace(self, worker_id: str, mode: TraceMode, every: int = 1) -> TraceState: ...

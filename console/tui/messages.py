@@ -8,7 +8,7 @@ from textual.message import Message
 
 from console.tui.order import Order
 from control_plane.contracts.fleet import DrainProgress, Event, Snapshot
-from control_plane.contracts.step import StepFrame
+from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceState
 
 
 @dataclass
@@ -77,9 +77,11 @@ class LogRead(Message):
 @dataclass
 class Stepped(Message):
     """What a worker's engine did, or why that is not known. ``anew``: the frame does not continue the one before; its
-    ``base`` is where it starts."""
+    ``base`` is where it starts. ``snapshot`` and ``trace`` are answers to questions asked beside the stream."""
 
     worker_id: str
     frame: StepFrame | None = None
     error: str = ""
     anew: bool = False
+    snapshot: BlockSnapshot | None = None
+    trace: TraceState | None = None

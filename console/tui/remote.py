@@ -9,7 +9,7 @@ from console.client import OperatorClient
 from console.home import Home, Unreachable
 from console.tui.collector import closing
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, Snapshot
-from control_plane.contracts.step import StepFrame
+from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, TraceState
 
 INTERVAL_S = 0.5
 
@@ -44,6 +44,12 @@ class Remote:
 
     def steps(self, worker_id: str) -> AsyncIterator[StepFrame]:
         return self._connected().watch_steps(worker_id)
+
+    async def blocks(self, worker_id: str) -> BlockSnapshot:
+        return await self._connected().blocks(worker_id)
+
+    async def set_trace(self, worker_id: str, mode: TraceMode, every: int = 1) -> TraceState:
+        return await self._connected().set_trace(worker_id, mode, every)
 
     async def close(self) -> None:
         if self._client is not None:

@@ -9,7 +9,7 @@ BASES = ("workers", "requests", "pools", "events")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """``view`` is one of BASES, "worker", "request" or "logs"; ``id`` is what the last three are about."""
+    """``view`` is one of BASES, "worker", "engine", "request" or "logs"; ``id`` is what the last four are about."""
 
     view: str
     id: str = ""

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from control_plane.contracts.errors import InferDeckError
+from control_plane.contracts.errors import InferDeckError, NotFound
 from control_plane.contracts.fleet import (
     ActionResult,
     DrainProgress,
@@ -24,6 +24,7 @@ from control_plane.contracts.fleet import (
     WorkerPhase,
     WorkerView,
 )
+from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, TraceState
 from control_plane.contracts.worker import Load, ModelInfo, WorkerInfo, WorkerState
 
 NOW = 1_700_000_000.0
@@ -42,6 +43,8 @@ class MemoryPlatform:
     connections: int = 0
     closed: bool = False
     queue: asyncio.Queue[Snapshot | InferDeckError] = field(default_factory=asyncio.Queue)
+    snapshot: BlockSnapshot | InferDeckError = field(default_factory=lambda: NotFound("no such worker"))
+    step_queue: asyncio.Queue[StepFrame | InferDeckError] = field(default_factory=asyncio.Queue)
     log_queue: asyncio.Queue[bytes | InferDeckError] = field(default_factory=asyncio.Queue)
     drain_queue: asyncio.Queue[DrainProgress | InferDeckError] = field(default_factory=asyncio.Queue)
 
@@ -66,6 +69,26 @@ class MemoryPlatform:
             if isinstance(item, InferDeckError):
                 raise item
             yield item
+
+    async def steps(self, worker_id: str) -> AsyncIterator[StepFrame]:
+        self.calls.append(("steps", worker_id))
+        while True:
+            item = await self.step_queue.get()
+            if isinstance(item, InferDeckError):
+                raise item
+            yield item
+
+    async def blocks(self, worker_id: str) -> BlockSnapshot:
+        self.calls.append(("blocks", worker_id))
+        if isinstance(self.snapshot, InferDeckError):
+            raise self.snapshot
+        return self.snapshot
+
+    async def set_trace(self, worker_id: str, mode: TraceMode, every: int = 1) -> TraceState:
+        if self.refuse is not None:
+            raise self.refuse
+        self.calls.append(("trace", worker_id, mode, every))
+        return TraceState(mode, every)
 
     async def close(self) -> None:
         self.closed = True
@@ -98,7 +121,7 @@ class MemoryPlatform:
     @property
     def done(self) -> list[tuple[Any, ...]]:
         """The orders that were really given."""
-        return [call for call in self.calls if call[0] != "logs"]
+        return [call for call in self.calls if call[0] not in ("logs", "steps", "blocks")]
 
     def _act(self, *call: Any, dry_run: bool) -> ActionResult:
         if self.refuse is not None:

@@ -1,7 +1,7 @@
 """How the console looks on this terminal: the colour of each meaning, and the glyph of each shape.
 
-Colours carry a meaning, never an identity: good, watch, busy, bad, unknown. Each has a shape beside it, for sixteen
-colours, for none, and for eyes that don't see red.
+Colours carry a meaning: good, watch, busy, bad, unknown. Each has a shape beside it, for sixteen colours, for none, and
+for eyes that don't see red. The hues alone carry an identity, and always beside a letter.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rich.style import Style
+
+from console.tui.render.hues import FEW_HUES, HUES, Hue
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class Palette:
     mark: Style
     edge: Style
     titles: Style
+    hues: tuple[Hue, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,17 @@ class Glyphs:
     tee_down: str
     marker: str
     sparse_marker: str
+    chunk: str
+    last_chunk: str
+    decode: str
+    preempted: str
+    waiting: str
+    held: str
+    gap: str
+    pointer: str
+    levels: str
+    cached_free: str
+    free: str
 
 
 UNICODE = Glyphs(
@@ -102,6 +116,17 @@ UNICODE = Glyphs(
     tee_down="┬",
     marker="braille",
     sparse_marker="braille",
+    chunk="░",
+    last_chunk="▒",
+    decode="█",
+    preempted="×",
+    waiting="·",
+    held="╌",
+    gap="┊",
+    pointer="▼",
+    levels="▁▂▃▄▅▆▇█",
+    cached_free="◌",
+    free="·",
 )
 
 # What the fonts of consoles without a graphics driver hold: code page 437.
@@ -138,6 +163,17 @@ PLAIN = Glyphs(
     tee_down="┬",
     marker="*",
     sparse_marker=".",
+    chunk="░",
+    last_chunk="▒",
+    decode="█",
+    preempted="x",
+    waiting="·",
+    held="-",
+    gap="│",
+    pointer="v",
+    levels="_▄█",
+    cached_free="°",
+    free="·",
 )
 
 RICH_COLOURS = Palette(
@@ -158,6 +194,7 @@ RICH_COLOURS = Palette(
     mark=Style(color="#e3b341", bold=True),
     edge=Style(color="#4b5563"),
     titles=Style(bgcolor="#12171f"),
+    hues=HUES,
 )
 
 SIXTEEN_COLOURS = Palette(
@@ -178,6 +215,7 @@ SIXTEEN_COLOURS = Palette(
     mark=Style(color="bright_yellow", bold=True),
     edge=Style(color="bright_black"),
     titles=Style(underline=True),
+    hues=FEW_HUES,
 )
 
 

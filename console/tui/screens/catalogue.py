@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from console.tui.route import Route
 from console.tui.screens.deck_screen import DeckScreen
+from console.tui.screens.engine import EngineScreen
 from console.tui.screens.events import EventsScreen
 from console.tui.screens.logs import LogsScreen
 from console.tui.screens.pools import PoolsScreen
@@ -18,6 +19,7 @@ _SCREENS: dict[str, type[DeckScreen]] = {
     "pools": PoolsScreen,
     "events": EventsScreen,
     "worker": WorkerScreen,
+    "engine": EngineScreen,
     "request": RequestScreen,
     "logs": LogsScreen,
 }

@@ -15,7 +15,7 @@ from textual.widget import Widget
 from console.tui.command import completions
 from console.tui.deck import deck_of
 from console.tui.live.board import View
-from console.tui.messages import LogRead
+from console.tui.messages import LogRead, Stepped
 from console.tui.notice import Notice
 from console.tui.order import Verb
 from console.tui.route import Route
@@ -85,6 +85,9 @@ class DeckScreen(Screen[None]):
     def read(self, piece: LogRead) -> None:
         """More of the log that was asked for."""
 
+    def stepped(self, news: Stepped) -> None:
+        """More of the engine's steps that were asked for."""
+
     @property
     def trail(self) -> str:
         crumb = f" {deck_of(self).look.glyphs.crumb} "
@@ -117,6 +120,11 @@ class DeckScreen(Screen[None]):
         """The log that is read while this screen is on top."""
         return ""
 
+    @property
+    def step_target(self) -> str:
+        """The worker whose engine is watched while this screen is on top."""
+        return ""
+
     def on_body_resized(self) -> None:
         self._repaint()
 
@@ -127,6 +135,7 @@ class DeckScreen(Screen[None]):
 
     def on_screen_resume(self) -> None:
         deck_of(self).read_log(self.log_target, self)
+        deck_of(self).watch_steps(self.step_target, self)
         self.call_after_refresh(self._repaint)
 
     def _resized(self) -> None:

@@ -34,13 +34,14 @@ _BOTH_FROM = 34
 
 
 class WorkerScreen(DeckScreen):
-    hints = (("Tab", "requests/log"), ("[ ]", "time"), ("Enter", "open"), ("^l", "whole log"))
+    hints = (("Tab", "requests/log"), ("[ ]", "time"), ("Enter", "open"), ("e", "engine"), ("^l", "whole log"))
     order_hints = (("^d", "drain"), ("^o", "cordon"), ("^u", "uncordon"), ("^s", "scale"), ("^x", "cancel"))
     BINDINGS: ClassVar[list[BindingType]] = [
         ("tab", "other", ""),
         ("right_square_bracket", "span(1)", ""),
         ("left_square_bracket", "span(-1)", ""),
         ("ctrl+l", "log", ""),
+        ("e", "engine", ""),
     ]
 
     def __init__(self, route: Route) -> None:
@@ -145,6 +146,9 @@ class WorkerScreen(DeckScreen):
 
     def action_log(self) -> None:
         deck_of(self).go(Route("logs", f"worker/{self.route.id}"))
+
+    def action_engine(self) -> None:
+        deck_of(self).go(Route("engine", self.route.id))
 
     def filter(self, needle: str) -> None:
         self.table.filter(needle)

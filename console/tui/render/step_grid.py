@@ -1,0 +1,248 @@
+"""The batch step by step, drawn: how long each step took, how many tokens it had, and what it did with each request."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich.style import Style
+
+from console.tui.live.badges import letter
+from console.tui.live.batch import Column, GridRow, Mark, Sort, Standing
+from console.tui.live.loads import finite
+from console.tui.render.figures import UNKNOWN, count, duration
+from console.tui.render.hues import Hue
+from console.tui.render.look import Look
+from console.tui.render.spans import Span, fit, middle
+from control_plane.contracts.step import EngineStep
+
+_BADGE = 3
+_NUMBERS = (("ctx", 5), ("blk", 4), ("cach", 5))
+_PRIORITY = 4
+_SLOW = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Cells of each part of a line; ``note`` and ``priority`` are 0 where they are left out."""
+
+    name: int
+    steps: int
+    note: int
+    priority: int
+
+    @property
+    def before(self) -> int:
+        """Cells left of the steps."""
+        return _BADGE + self.name + 1 + self.priority
+
+
+def layout(width: int, *, priority: bool) -> Layout:
+    name = 9 if width < 100 else 14 if width < 140 else 20
+    note = 0 if width < 70 else 14 if width < 100 else 20
+    prio = _PRIORITY if priority else 0
+    numbers = sum(cells + 1 for _, cells in _NUMBERS)
+    return Layout(name, max(4, width - _BADGE - name - 1 - prio - numbers - (note + 1 if note else 0)), note, prio)
+
+
+def ruler(columns: Sequence[Column], cursor: int, parts: Layout, rows: str, look: Look) -> list[Span]:
+    """The titles, and the numbers of the first step in sight and of the one that is looked at."""
+    palette, glyphs = look.palette, look.glyphs
+    dim = palette.dim
+    line: list[Span] = [(" " * _BADGE, dim), *fit([(rows, dim)], parts.name, glyphs.ellipsis), (" ", dim)]
+    if parts.priority:
+        line += [*fit([("pri", dim)], _PRIORITY - 1, right=True), (" ", dim)]
+    line += _axis(columns, cursor, parts.steps, look)
+    for title, cells in _NUMBERS:
+        line += [(" ", dim), *fit([(title, dim)], cells, right=True)]
+    return line
+
+
+def _axis(columns: Sequence[Column], cursor: int, width: int, look: Look) -> list[Span]:
+    palette, glyphs = look.palette, look.glyphs
+    offset = width - len(columns)
+    first = next((column.step for column in columns if column.step is not None), None)
+    here = columns[cursor].step if 0 <= cursor < len(columns) else None
+    if first is None or here is None:
+        return [(glyphs.across * width, palette.edge)]
+    at = offset + cursor
+    label, begin = str(here.step), str(first.step)
+    left = glyphs.across * at
+    if len(label) + 1 <= at:
+        left = left[: at - len(label) - 1] + f" {label}"
+        if first is not here and offset + len(begin) + 2 <= at - len(label) - 1:
+            left = glyphs.across * offset + begin + " " + left[offset + len(begin) + 1 :]
+    return [
+        *_two(left, str.isdigit, palette.dim, palette.edge),
+        (glyphs.pointer, palette.key),
+        (glyphs.across * (width - at - 1), palette.edge),
+    ]
+
+
+def _two(text: str, which: Callable[[str], bool], yes: Style, no: Style) -> list[Span]:
+    """One text in two styles."""
+    spans: list[Span] = []
+    for char in text:
+        style = yes if which(char) else no
+        if spans and spans[-1][1] is style:
+            spans[-1] = (spans[-1][0] + char, style)
+        else:
+            spans.append((char, style))
+    return spans
+
+
+def times(columns: Sequence[Column], cursor: int, parts: Layout, look: Look) -> list[Span]:
+    """How long each step took; one that took twice the median stands out."""
+    values = [_took(column.step) for column in columns]
+    known = sorted(value for value in values if value)
+    median = known[len(known) // 2] if known else 0.0
+    palette = look.palette
+
+    def style(value: float) -> Style:
+        return palette.watch if value > _SLOW * median else palette.good
+
+    told = f"p50 {duration(median or None)} max {duration(known[-1] if known else None)}"
+    return _profile("step time", values, cursor, parts, style, told, look)
+
+
+def tokens(columns: Sequence[Column], cursor: int, parts: Layout, budget: int, look: Look) -> list[Span]:
+    """How many tokens each step had; ``budget`` is the most that it may have, 0 if that is not known."""
+    values = [float(column.step.tokens) if column.step is not None else None for column in columns]
+    most = max((value for value in values if value is not None), default=0.0)
+    told = f"max {count(most) if values else UNKNOWN}" + (f" of {count(budget)}" if budget else "")
+    return _profile("tokens", values, cursor, parts, lambda _: look.palette.series, told, look)
+
+
+def _profile(
+    title: str,
+    values: Sequence[float | None],
+    cursor: int,
+    parts: Layout,
+    style: Callable[[float], Style],
+    told: str,
+    look: Look,
+) -> list[Span]:
+    palette, levels = look.palette, look.glyphs.levels
+    top = max((value for value in values if value is not None), default=0.0)
+    spans: list[Span] = [
+        (" " * _BADGE, palette.dim),
+        *fit([(title, palette.dim)], parts.before - _BADGE),
+        (" " * (parts.steps - len(values)), palette.dim),
+    ]
+    for index, value in enumerate(values):
+        if value is None:
+            spans.append((" ", palette.dim))
+            continue
+        level = min(len(levels) - 1, math.floor(value / top * len(levels))) if top > 0 else 0
+        ink = style(value)
+        spans.append((levels[level] if value > 0 else " ", ink + Style(bold=True) if index == cursor else ink))
+    return [*spans, (f" {told}", palette.dim)]
+
+
+def _took(step: EngineStep | None) -> float | None:
+    seconds = finite(step.schedule_s + step.execute_s) if step is not None else None
+    return max(0.0, seconds) if seconds is not None else None
+
+
+def row_line(row: GridRow, columns: Sequence[Column], cursor: int, parts: Layout, needs: str, look: Look) -> list[Span]:
+    """One request. ``needs`` is said of it while it waits."""
+    palette = look.palette
+    hue = palette.hues[row.badge % len(palette.hues)]
+    here = row.standing is Standing.HERE
+    name = palette.text if here else palette.faint
+    line: list[Span] = [
+        (f" {letter(row.badge)} ", hue.bright if here else palette.faint),
+        *fit([(middle(row.request_id, parts.name, look.glyphs.ellipsis), name)], parts.name, look.glyphs.ellipsis),
+        (" ", name),
+    ]
+    if parts.priority:
+        line += [*fit([(count(row.priority), palette.dim)], _PRIORITY - 1, right=True), (" ", palette.dim)]
+    line.append((" " * (parts.steps - len(columns)), palette.dim))
+    line += _marks(row.marks, columns, cursor, hue, look)
+    values = [row.context, row.blocks, row.row.cached_tokens if row.row is not None else 0]
+    for (_, cells), value in zip(_NUMBERS, values, strict=True):
+        shown = [(count(value), palette.text)] if here and value else [("" if not here else UNKNOWN, palette.faint)]
+        line += [(" ", palette.dim), *fit(shown, cells, right=True)]
+    if parts.note:
+        line += [(" ", palette.dim), *fit([_note(row, needs, look)], parts.note, look.glyphs.ellipsis)]
+    return line
+
+
+def _marks(marks: Sequence[Mark], columns: Sequence[Column], cursor: int, hue: Hue, look: Look) -> list[Span]:
+    """Runs of the same mark, so that what has not changed can be left as it is on the screen."""
+    spans: list[Span] = []
+    for index, (mark, column) in enumerate(zip(marks, columns, strict=True)):
+        glyph, style = _cell(mark, column, hue.bright if index == cursor else hue.muted, look)
+        if spans and spans[-1][1] == style:
+            spans[-1] = (spans[-1][0] + glyph, style)
+        else:
+            spans.append((glyph, style))
+    return spans
+
+
+def _cell(mark: Mark, column: Column, ink: Style, look: Look) -> Span:
+    palette, glyphs = look.palette, look.glyphs
+    if column.step is None:
+        return glyphs.gap, palette.bad if column.lost else palette.edge
+    match mark:
+        case Mark.CHUNK:
+            return glyphs.chunk, ink
+        case Mark.LAST_CHUNK:
+            return glyphs.last_chunk, ink
+        case Mark.DECODE:
+            return glyphs.decode, ink
+        case Mark.FINISHED:
+            return glyphs.done, palette.title
+        case Mark.ABORTED:
+            return glyphs.cancelled, palette.watch
+        case Mark.FAILED:
+            return glyphs.failed, palette.bad
+        case Mark.PREEMPTED:
+            return glyphs.preempted, palette.bad
+        case Mark.WAITING:
+            return glyphs.waiting, palette.watch
+        case Mark.HELD:
+            return glyphs.held, ink
+        case _:
+            return " ", palette.dim
+
+
+def _note(row: GridRow, needs: str, look: Look) -> Span:
+    palette = look.palette
+    note = row.note
+    if row.standing is Standing.ENDED:
+        return f"{note.what} {note.output_tokens} out", palette.faint
+    if row.standing is Standing.YET_TO_COME:
+        return "", palette.faint
+    if row.waiting is not None:
+        return needs, palette.bad if row.waiting.preempted else palette.watch
+    if note.what:
+        return f"{note.what} {note.step}", palette.watch if note.what == "resumed" else palette.dim
+    if row.row is not None and row.context < row.row.prompt_tokens:
+        return f"{count(row.context)}/{count(row.row.prompt_tokens)} prompt", palette.dim
+    return (f"{count(row.row.output_tokens)} out" if row.row is not None else "", palette.faint)
+
+
+def legend(look: Look) -> list[Span]:
+    """What the shapes of the grid and of the map mean."""
+    palette, glyphs = look.palette, look.glyphs
+    shown = (
+        (glyphs.chunk, "prefill", palette.text),
+        (glyphs.last_chunk, "its last chunk", palette.text),
+        (glyphs.decode, "decode", palette.text),
+        (glyphs.done, "end", palette.title),
+        (glyphs.preempted, "preempted", palette.bad),
+        (glyphs.waiting, "waiting", palette.watch),
+        (glyphs.held, "nothing this step", palette.dim),
+        (glyphs.gap, "not traced, or lost", palette.dim),
+    )
+    spans: list[Span] = [("   ", palette.dim)]
+    for glyph, word, style in shown:
+        spans += [(glyph, style), (f" {word}  ", palette.dim)]
+    return spans
+
+
+def title(here: int, total: int, sort: Sort) -> str:
+    """The head of the column of requests."""
+    return f"{sort.value} {here}/{total}" if here < total else f"{sort.value} {total}"
