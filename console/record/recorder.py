@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
@@ -91,6 +91,8 @@ class Recorder:
         self._snapshot: tuple[Snapshot, float] | None = None
         self._keyframe_due = float("-inf")
         self._tables: dict[str, StepTables] = {}
+        self._followed: Counter[str] = Counter()
+        self._unavailable: dict[str, StepFrame] = {}
         self._stood: dict[str, tuple[str, int]] = {}
         self._instances: dict[str, str] = {}
         self._followers: dict[str, asyncio.Task[None]] = {}
@@ -207,15 +209,16 @@ class Recorder:
         """A worker's steps through all its lives, until the task is cancelled."""
         delay, told = FIRST_RETRY_S, ""
         while True:
-            steps = self.tally.steps
+            steps = self._followed[worker_id]
             try:
                 reason = await self._follow_once(source, worker_id)
             except InferDeckError as error:
                 reason = error.message
-            if self.tally.steps > steps:
+            went_on = self._followed[worker_id] > steps
+            if went_on:
                 told, delay = "", FIRST_RETRY_S
-            if reason != told:
-                self._gap(worker_id, reason)
+            if reason and reason != told:
+                self._gap(worker_id, reason, lost=went_on)
                 told = reason
             await asyncio.sleep(delay)
             delay = min(delay * 2, LAST_RETRY_S)
@@ -234,8 +237,14 @@ class Recorder:
                         return "the engine began anew"
                     self._tables[worker_id] = tables
                     whole = tables.add(frame)
+                    if frame.trace.unavailable:
+                        if self._unavailable.get(worker_id) != frame:
+                            self._unavailable[worker_id] = frame
+                            self._add(Kind.STEPS, packed(frame), worker_id)
+                        continue
                     self._add(Kind.STEPS, packed(frame), worker_id)
                     self.tally.steps += len(frame.steps)
+                    self._followed[worker_id] += len(frame.steps)
                     if not whole:
                         return "steps were lost on the way"
                     await self._space.wait()
@@ -243,11 +252,12 @@ class Recorder:
             self._tables.pop(worker_id, None)
             if tables.step:
                 self._stood[worker_id] = (instance, tables.step)
-        return "the steps ended"
+        return "" if tables.unavailable else "the steps ended"
 
-    def _gap(self, subject: str, reason: str) -> None:
+    def _gap(self, subject: str, reason: str, *, lost: bool = True) -> None:
+        """``lost``: something was heard before, and is not heard any more."""
         self._add(Kind.GAP, Gap(reason).to_json(), subject)
-        self.tally.gaps += 1
+        self.tally.gaps += lost
 
     def _add(self, kind: Kind, payload: bytes, subject: str = "", *, keyframe: bool = False) -> None:
         self._batches.add(Record(kind, self._clock(), payload, subject), keyframe=keyframe)

@@ -43,18 +43,16 @@ class Landmark:
     unix: float
     event: Event | None = None
     gap: Gap | None = None
-    subject: str = ""
 
     @property
     def severity(self) -> str:
-        return self.event.severity if self.event is not None else "error" if not self.subject else "warning"
+        return self.event.severity if self.event is not None else "error"
 
     @property
     def words(self) -> str:
         if self.event is not None:
             return f"{self.event.subject}: {self.event.message}"
-        reason = self.gap.reason if self.gap is not None else ""
-        return f"not recorded from here: {self.subject}{': ' if self.subject else ''}{reason}"
+        return f"not recorded from here: {self.gap.reason if self.gap is not None else ''}"
 
 
 class Recording:
@@ -94,7 +92,7 @@ class Recording:
 
     @property
     def landmarks(self) -> tuple[Landmark, ...]:
-        """What happened while it was recorded: events and gaps, in order of time."""
+        """What happened while it was recorded: events, and gaps of the whole platform, in order of time."""
         return self._happened()[1]
 
     def landmark_after(self, unix: float) -> Landmark | None:
@@ -120,8 +118,8 @@ class Recording:
                         events.append((entry.unix, event))
                         if event.at_unix >= begun - _LATE_S:
                             marks.append(Landmark(entry.unix, event=event))
-                    case Gap() as gap:
-                        marks.append(Landmark(entry.unix, gap=gap, subject=entry.subject))
+                    case Gap() as gap if not entry.subject:
+                        marks.append(Landmark(entry.unix, gap=gap))
             self._found = tuple(events), tuple(marks)
         return self._found
 

@@ -20,6 +20,11 @@ class StepTables:
         """The last step that is in the tables."""
         return self._tables.step
 
+    @property
+    def unavailable(self) -> str:
+        """Why the engine gives no steps; empty where it does."""
+        return self._trace.unavailable
+
     def add(self, frame: StepFrame) -> bool:
         """Whether the frame continues the tables; steps that were lost before it leave them wrong from here on."""
         self._trace = frame.trace

@@ -7,11 +7,20 @@ from dataclasses import dataclass
 
 from console.record.file_header import Session
 from console.record.kinds import Kind
-from console.record.notes import End
+from console.record.notes import End, Gap
 from console.record.reader import Damage
-from console.record.recording import Landmark, Recording
+from console.record.recording import Recording
 from control_plane.contracts.fleet import Event, Snapshot
 from control_plane.contracts.step import StepFrame
+
+
+@dataclass(frozen=True, slots=True)
+class NotRecorded:
+    """From ``unix`` on nothing was heard of this worker, "" is the whole platform."""
+
+    unix: float
+    worker: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +44,7 @@ class Summary:
     requests: int
     events: int
     steps: dict[str, int]
-    happened: tuple[Landmark, ...]
+    gaps: tuple[NotRecorded, ...]
     damages: tuple[Damage, ...]
 
     @property
@@ -52,6 +61,7 @@ def summary(recording: Recording, name: str) -> Summary:
     requests: set[str] = set()
     events: set[tuple[float, int]] = set()
     steps: dict[str, set[tuple[int, float]]] = {}
+    gaps: list[NotRecorded] = []
     ended = ""
     for entry in recording.entries():
         match entry.value:
@@ -66,6 +76,8 @@ def summary(recording: Recording, name: str) -> Summary:
             case StepFrame() as frame:
                 seen = steps.setdefault(entry.subject, set())
                 seen.update((step.step, step.started_unix) for step in frame.steps)
+            case Gap(reason):
+                gaps.append(NotRecorded(entry.unix, entry.subject, reason))
             case End(reason):
                 ended = reason
     return Summary(
@@ -84,7 +96,7 @@ def summary(recording: Recording, name: str) -> Summary:
         requests=len(requests),
         events=len(events),
         steps={worker: len(seen) for worker, seen in steps.items()},
-        happened=recording.landmarks,
+        gaps=tuple(gaps),
         damages=tuple(reader.damages),
     )
 

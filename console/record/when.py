@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from typing import Final
@@ -33,7 +32,8 @@ def when(word: str, at: float, first: float, last: float) -> float:
         day = time.localtime(first)
         parts = (int(match[1]), int(match[2]), int(match[3] or 0))
         unix = time.mktime((day.tm_year, day.tm_mon, day.tm_mday, *parts, 0, 0, -1))
-        return unix if unix >= math.floor(first) else unix + _DAY_S
+        named = 1.0 if match[3] else 60.0
+        return unix if unix + named > first else unix + _DAY_S
     if match := _SPAN.fullmatch(word):
         seconds = float(match[2]) * _UNITS[match[3] or "s"]
         return {"+": at + seconds, "-": at - seconds}.get(match[1], first + seconds)

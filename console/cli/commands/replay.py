@@ -154,6 +154,6 @@ def info_lines(found: Summary) -> list[tuple[str, str]]:
         ("steps", ", ".join(f"{worker} {figures.count(steps)}" for worker, steps in found.steps.items()) or "none"),
         ("events", figures.count(found.events)),
         *((("unread", f"{found.unread} records say nothing to this version"),) if found.unread else ()),
-        *(("gap", f"{clock(mark.unix)} {mark.words}") for mark in found.happened if mark.gap is not None),
+        *(("gap", f"{clock(gap.unix)} {gap.worker or 'platform'}: {gap.reason}") for gap in found.gaps),
         *(("damage", f"{damage.what}: {figures.size(damage.length)} at {damage.at}") for damage in found.damages),
     ]
