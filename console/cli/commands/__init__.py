@@ -24,5 +24,6 @@ from console.cli.commands import (
     wait,
     chat,
     load,
+    plan,
     key,
 )

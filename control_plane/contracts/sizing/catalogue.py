@@ -51,7 +51,7 @@ def published_model(name: str) -> PublishedModel:
             return model
     close = nearest(name, [model.name for model in published_models()])
     raise NotFound(
-        f"no model {name!r} is known here; nearest: {', '.join(close)}",
+        f"model {name!r} is neither known here nor on this machine; nearest: {', '.join(close)}",
         param="model",
-        hint=f"inferdeck plan {close[0]}   (or a folder with a config.json; inferdeck plan --list names all)",
+        hint="inferdeck plan --list",
     )

@@ -108,19 +108,23 @@ def overhead_bytes(shape: ModelShape, tp: int, settings: EngineSettings) -> floa
 
 
 def check_tp(shape: ModelShape, tp: int) -> None:
-    """Raises InvalidRequest where vLLM could not split the model so (heads, KV heads)."""
+    """Raises InvalidRequest where vLLM could not split the model so (heads, KV heads, feed-forward width)."""
     if tp >= 1 and splits(shape, tp):
         return
     close = min(possible_tp(shape, max(64, tp)), key=lambda count: (abs(count - tp), -count))
-    heads = f"{shape.heads} heads"
+    sizes = f"{shape.heads} heads"
     if shape.latent is None:
-        heads += f" and {shape.kv_heads} KV heads"
-    raise InvalidRequest(f"tp {tp} does not split {heads} of {shape.name}", param="tp", hint=f"--tp {close}")
+        sizes += f", {shape.kv_heads} KV heads"
+    if shape.intermediate:
+        sizes += f", feed-forward {shape.intermediate}"
+    raise InvalidRequest(f"tp {tp} does not split {shape.name} evenly ({sizes})", param="tp", hint=f"--tp {close}")
 
 
 def splits(shape: ModelShape, tp: int) -> bool:
-    """Every GPU gets whole heads; KV heads are shared out, or each is on the same number of GPUs."""
-    return shape.heads % tp == 0 and (shape.kv_heads % tp == 0 or tp % shape.kv_heads == 0)
+    """Every GPU gets whole heads and an equal part of the layers between; a KV head may be on several GPUs."""
+    if shape.heads % tp or shape.intermediate % tp:
+        return False
+    return shape.kv_heads % tp == 0 or tp % shape.kv_heads == 0
 
 
 def possible_tp(shape: ModelShape, most: int = 64) -> list[int]:
