@@ -90,7 +90,10 @@ class Calls:
             self._fail(call, error)
 
     def close(self) -> None:
+        """Before the core is stopped: what waits for its output would take its end for a failure."""
         self._closed = True
+        if (handler := self._llm.output_handler) is not None:
+            handler.cancel()
         for task in list(self._work):
             task.cancel()
 
