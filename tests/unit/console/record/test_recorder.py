@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from console.record import recorder as module
 from console.record.kinds import Kind
 from console.record.notes import End, Gap
 from console.record.reader import DeckReader
-from console.record.recorder import Recorder
-from console.record.recording import Entry, Recording
+from console.record.recording import Recording
 from console.record.writer import DeckWriter, RecordingStopped
 from console.tui.live.steps import StepLog
 from control_plane.contracts.block_tables import BlockTables
@@ -25,76 +21,13 @@ from control_plane.contracts.errors import Unavailable
 from control_plane.contracts.fleet import Event, Snapshot, WorkerPhase
 from control_plane.contracts.step import StepFrame, TraceState
 from tests.snapshots.memory import NOW, request, snapshot, worker
-from tests.unit.console.record.files import SESSION
 from tests.unit.console.record.platform import Platform, base, state, steps
-
-PATIENCE_S = 20.0
+from tests.unit.console.record.rig import PATIENCE_S, entries, hurry, recording, values
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits in a test for what a platform needs."""
-    monkeypatch.setattr(module, "FLUSH_S", 0.01)
-    monkeypatch.setattr(module, "FIRST_RETRY_S", 0.01)
-    monkeypatch.setattr(module, "LAST_RETRY_S", 0.02)
-
-
-@dataclass
-class Recorded:
-    path: Path
-    platform: Platform
-    recorder: Recorder
-    writer: DeckWriter
-    ending: asyncio.Event
-    now: list[float]
-    told: list[str] = field(default_factory=list)
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            while not condition():
-                await asyncio.sleep(0.005)
-
-    async def hear(self, *told: Any) -> None:
-        for one in told:
-            before = self.recorder.tally.snapshots
-            self.platform.snapshots.put_nowait(one)
-            await self.until(lambda before=before: self.recorder.tally.snapshots > before)  # type: ignore[misc]
-            self.now[0] += 0.5
-
-    async def steps_of(self, worker_id: str, *frames: StepFrame) -> None:
-        for frame in frames:
-            before = self.recorder.tally.steps
-            self.platform.frames[worker_id].put_nowait(frame)
-            await self.until(lambda before=before: self.recorder.tally.steps > before)  # type: ignore[misc]
-
-
-@asynccontextmanager
-async def recording(path: Path, platform: Platform | None = None, *, steps: bool = True) -> AsyncIterator[Recorded]:
-    platform = platform or Platform()
-    now = [NOW]
-    told: list[str] = []
-    with DeckWriter.open(path, SESSION) as writer:
-        recorder = Recorder(platform.connect, writer, SESSION, steps=steps, clock=lambda: now[0], tell=told.append)
-        ending = asyncio.Event()
-        running = asyncio.create_task(recorder.run(ending))
-        driven = Recorded(path, platform, recorder, writer, ending, now, told)
-        yield driven
-        ending.set()
-        await asyncio.wait_for(running, PATIENCE_S)
-        await recorder.finish("the test is over")
-
-
-def entries(path: Path, *only: Kind) -> list[Entry]:
-    with DeckReader.open(path) as reader:
-        found = Recording(reader)
-        read = list(found.entries(only=only))
-        assert found.unreadable == 0
-        assert reader.damages == []
-    return read
-
-
-def values(path: Path, kind: type[Any]) -> list[Any]:
-    return [entry.value for entry in entries(path) if isinstance(entry.value, kind)]
+    hurry(monkeypatch)
 
 
 async def test_snapshots_are_read_as_they_were_told(tmp_path: Path) -> None:
@@ -163,9 +96,13 @@ async def test_a_lost_control_plane_is_a_gap_and_recording_goes_on(tmp_path: Pat
 
 async def test_a_platform_that_is_not_there_at_first_is_an_error(tmp_path: Path) -> None:
     platform = Platform(away=[Unavailable("connection refused")])
-    with pytest.raises(Unavailable, match="connection refused"):
+
+    async def begin() -> None:
         async with recording(tmp_path / "a.deck", platform) as driven:
             await driven.recorder.run(driven.ending)
+
+    with pytest.raises(Unavailable, match="connection refused"):
+        await begin()
 
 
 async def test_steps_of_every_worker_that_comes_and_goes(tmp_path: Path) -> None:
@@ -200,8 +137,8 @@ async def test_a_worker_that_died_is_followed_from_its_new_beginning(tmp_path: P
         await driven.steps_of("w1", StepFrame(second, state(3), base()))
         assert driven.recorder.tally.gaps == 1
     assert recorded_steps(tmp_path / "a.deck", "w1") == [*first, *second]
-    gaps = [e for e in entries(tmp_path / "a.deck", Kind.GAP) if isinstance(e.value, Gap)]
-    assert [(gap.subject, gap.value) for gap in gaps][0] == ("w1", Gap("worker w1 is gone"))
+    gap = entries(tmp_path / "a.deck", Kind.GAP)[0]
+    assert (gap.subject, gap.value) == ("w1", Gap("worker w1 is gone"))
 
 
 async def test_the_same_engine_is_gone_on_with_and_a_younger_one_read_from_its_beginning(tmp_path: Path) -> None:
@@ -291,7 +228,8 @@ async def test_a_second_recorder_goes_on_in_the_same_file(tmp_path: Path) -> Non
 
 async def test_a_full_disk_ends_it_and_leaves_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.deck"
-    with pytest.raises(RecordingStopped, match="No space left"):
+
+    async def fill() -> None:
         async with recording(path) as driven:
             await driven.hear(snapshot())
             await driven.until(lambda: len(values(path, Snapshot)) == 1)
@@ -303,6 +241,9 @@ async def test_a_full_disk_ends_it_and_leaves_what_was_written(tmp_path: Path, m
             monkeypatch.setattr("console.record.writer._write", full)
             driven.platform.snapshots.put_nowait(snapshot(revision=2))
             await driven.recorder.run(asyncio.Event())
+
+    with pytest.raises(RecordingStopped, match="No space left"):
+        await fill()
     assert [value.revision for value in values(path, Snapshot)] == [1]
 
 
