@@ -125,7 +125,8 @@ class TraceState:
 
 @dataclass(frozen=True, slots=True)
 class StepFrame:
-    """What a watcher is sent. ``base`` comes once, before the first step: the tables that the steps continue."""
+    """What a watcher is sent. ``base``, the tables that the steps continue, comes before the first step, and again
+    after a slow watcher lost steps: begin anew with it."""
 
     steps: tuple[EngineStep, ...] = ()
     trace: TraceState = TraceState()

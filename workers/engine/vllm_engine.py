@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from control_plane.contracts.errors import DropReason, SettingsError, WorkerLost
+from control_plane.contracts.step import BlockSnapshot, EngineStep, TraceMode, TraceState
 from control_plane.contracts.worker import Generate, ModelInfo
 from control_plane.contracts.worker_spec import WorkerSpec
 from workers import published, weights
@@ -27,6 +28,7 @@ from workers.engine.vllm_errors import argument_problem, start_failure
 if TYPE_CHECKING:
     from workers.engine.vllm_calls import Calls
     from workers.engine.vllm_stats import Counters
+    from workers.engine.vllm_steps import Steps
 
 T = TypeVar("T")
 
@@ -47,7 +49,7 @@ def preload() -> None:
 
 
 class VllmEngine:
-    """See ``Engine``, ``ReportsProgress`` and ``Publishes``."""
+    """See ``Engine``, ``ReportsProgress``, ``TracesSteps`` and ``Publishes``."""
 
     name = "vllm"
 
@@ -55,12 +57,14 @@ class VllmEngine:
         self.version = _installed_version()
         self.device = ",".join(f"cuda:{index}" for index in spec.gpus) or "cpu"
         self.on_progress: Callable[[str, float], None] = _unheard
+        self.on_steps: Callable[[Sequence[EngineStep]], None] = _unseen
         self._spec = spec
         self._folder = Path()
         self._private: Path | None = None
         self._llm: Any = None
         self._calls: Calls | None = None
         self._counters: Counters
+        self._steps: Steps | None = None
         self._core: CoreProcesses | None = None
         self._total_blocks = 0
         self._building: asyncio.Future[Any] | None = None
@@ -97,6 +101,8 @@ class VllmEngine:
 
         self._calls = Calls(self._llm, self._counters, token_bytes, self._lost)
         await self._calls.open()
+        assert self._steps is not None
+        await self._steps.open(self._llm.engine_core)
         self._core.meet_family()
         # The core has answered, so its sockets are connected, and connected ones need no names: without them nothing
         # is left to clean up after a crash.
@@ -129,6 +135,20 @@ class VllmEngine:
             preemptions=counters.preemptions,
             steps=counters.steps,
         )
+
+    def trace(self) -> TraceState:
+        return self._steps.state if self._steps is not None else TraceState(unavailable="the engine is not running")
+
+    async def set_trace(self, mode: TraceMode, every: int) -> TraceState:
+        return await self._running_steps().set(mode, every)
+
+    async def blocks(self) -> BlockSnapshot:
+        return await self._running_steps().blocks()
+
+    def _running_steps(self) -> Steps:
+        if self._steps is None or self._stopping or self._death.done():
+            raise WorkerLost("the engine is not running", reason=DropReason.ENGINE_DEAD)
+        return self._steps
 
     def pids(self) -> tuple[int, ...]:
         return self._core.pids() if self._core else ()
@@ -188,7 +208,7 @@ class VllmEngine:
         from vllm.v1.engine.async_llm import AsyncLLM
         from vllm.v1.executor import Executor
 
-        from workers.engine import vllm_model, vllm_outputs, vllm_scheduler, vllm_stats
+        from workers.engine import vllm_model, vllm_outputs, vllm_scheduler, vllm_stats, vllm_steps
 
         if problem := vllm_outputs.unsupported():
             raise EngineDead(problem)
@@ -211,13 +231,14 @@ class VllmEngine:
                 os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"
             vllm_scheduler.install()
             self._counters = vllm_stats.Counters()
+            self._steps = vllm_steps.Steps(self.on_steps)
             self.on_progress("loading the model", 0.0)
             self._llm = AsyncLLM(
                 vllm_config=config,
                 executor_class=Executor.get_class(config),
                 log_stats=False,  # of vLLM's own loggers; ours makes it collect them all the same
                 log_requests=False,
-                stat_loggers=[vllm_stats.factory(self._counters)],
+                stat_loggers=[vllm_stats.factory(self._counters, self._steps.receive)],
             )
         vllm_stats.keep_only_ours(self._llm)
         self._total_blocks = vllm_model.usable_blocks(config)
@@ -255,6 +276,10 @@ class VllmEngine:
 
 
 def _unheard(words: str, done: float) -> None:
+    pass
+
+
+def _unseen(steps: Sequence[EngineStep]) -> None:
     pass
 
 

@@ -25,6 +25,7 @@ from vllm.v1.engine.output_processor import OutputProcessor, OutputProcessorOutp
 from control_plane.contracts import worker as wire
 from control_plane.contracts.errors import DropReason
 from workers.engine.base import Sink
+from workers.engine.choice_id import internal_id
 from workers.engine.token_bytes import TokenBytes, unfinished_bytes
 from workers.engine.vllm_stats import Counters
 
@@ -93,7 +94,7 @@ class Call:
         self.sink = sink
         self.received_unix = time.time()
         self.choices = [
-            Choice(self, index, f"{generate.request_id}-{generate.call}-{index}")
+            Choice(self, index, internal_id(generate.request_id, generate.call, index))
             for index in range(generate.sampling.n)
         ]
         self.open = len(self.choices)

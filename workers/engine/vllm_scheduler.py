@@ -20,17 +20,24 @@ from typing import Any
 
 import psutil
 import torch
+from vllm.distributed.parallel_state import destroy_distributed_environment, destroy_model_parallel
 from vllm.platforms import current_platform
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.engine import core as core_module
 from vllm.v1.engine.core import EngineCore, EngineCoreProc
 from vllm.v1.executor.multiproc_executor import WorkerProc
 
 from workers.engine.core_process import is_resource_tracker
 from workers.engine.vllm_env import REASON_FILE, remove_private_folder
+from workers.engine.vllm_trace import StepTrace, set_trace, snapshot
 
 USAGE_METHOD = "inferdeck_usage"
 """The engine core's utility method that answers with ``usage()``."""
+
+TRACE_METHOD = "inferdeck_set_trace"
+SNAPSHOT_METHOD = "inferdeck_snapshot"
+"""Those that answer with ``vllm_trace.set_trace`` and ``vllm_trace.snapshot``."""
 
 _ORPHANED = 42
 _run_core: Callable[..., None] = EngineCoreProc.run_engine_core
@@ -46,10 +53,18 @@ def run_engine_core(*args: Any, **kwargs: Any) -> None:
     signal.set_wakeup_fd(-1)
     die_with_worker()
     install()
+    core_module.cleanup_dist_env_and_memory = _leave
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     # torch keeps a rendezvous file while it starts.
     tempfile.tempdir = os.environ.get("VLLM_RPC_BASE_PATH")
     _keep_last_words(_run_core, *args, **kwargs)
+
+
+def _leave() -> None:
+    """In place of vLLM's last cleanup, which also collects garbage: that touches all the memory that this process
+    shares with the one it was forked from, and takes seconds just before the kernel takes everything back."""
+    destroy_model_parallel()
+    destroy_distributed_environment()
 
 
 def run_rank(*args: Any, **kwargs: Any) -> None:
@@ -91,6 +106,8 @@ def usage(core: Any) -> dict[str, float]:
 
 
 setattr(EngineCore, USAGE_METHOD, usage)
+setattr(EngineCore, TRACE_METHOD, set_trace)
+setattr(EngineCore, SNAPSHOT_METHOD, snapshot)
 
 
 class _WorkerBound:
@@ -105,11 +122,11 @@ class _WorkerBound:
             print(f"the worker cannot be watched: {error}", flush=True)
 
 
-class WorkerScheduler(_WorkerBound, Scheduler):  # type: ignore[misc]
+class WorkerScheduler(_WorkerBound, StepTrace, Scheduler):  # type: ignore[misc]
     """For the CPU, where vLLM schedules in step with the model."""
 
 
-class AsyncWorkerScheduler(_WorkerBound, AsyncScheduler):  # type: ignore[misc]
+class AsyncWorkerScheduler(_WorkerBound, StepTrace, AsyncScheduler):  # type: ignore[misc]
     """For GPUs, where the next step is scheduled while the last one runs."""
 
 

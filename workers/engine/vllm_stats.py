@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from vllm.v1.metrics.loggers import AggregateStatLoggerBase
+
+from workers.engine.vllm_tracer import PAYLOAD
 
 _log = logging.getLogger(__name__)
 
@@ -33,14 +36,19 @@ class Counters:
         self.kv_usage = 0.0
 
 
+def _unheard(steps: Sequence[bytes]) -> None:
+    pass
+
+
 class StepStats(AggregateStatLoggerBase):  # type: ignore[misc]
     """vLLM calls this once per step. It may not raise: that would end vLLM's output loop.
 
     ``last_scheduler_stats`` is where the published service looks for the load.
     """
 
-    def __init__(self, counters: Counters) -> None:
+    def __init__(self, counters: Counters, on_steps: Callable[[Sequence[bytes]], None] = _unheard) -> None:
         self._counters = counters
+        self._on_steps = on_steps
         self.engine_index = 0
         self.last_scheduler_stats: Any = None
 
@@ -54,6 +62,8 @@ class StepStats(AggregateStatLoggerBase):  # type: ignore[misc]
                 counters.steps += 1
                 counters.running = scheduler_stats.num_running_reqs
                 counters.kv_usage = scheduler_stats.kv_cache_usage
+                if scheduler_stats.ec_connector_stats:
+                    self._take_steps(scheduler_stats)
             if iteration_stats is not None:
                 # Only requests that took vLLM's own way are in here.
                 counters.generated_tokens += iteration_stats.num_generation_tokens
@@ -66,13 +76,20 @@ class StepStats(AggregateStatLoggerBase):  # type: ignore[misc]
     def log_engine_initialized(self) -> None:
         pass
 
+    def _take_steps(self, scheduler_stats: Any) -> None:
+        """The steps travel where vLLM has room for a connector's statistics, and are not to be taken for those."""
+        connector = dict(scheduler_stats.ec_connector_stats)
+        steps = connector.pop(PAYLOAD, ())
+        scheduler_stats.ec_connector_stats = connector or None
+        self._on_steps(steps)
 
-def factory(counters: Counters) -> Any:
-    """What ``AsyncLLM`` takes as a stat logger's factory: a class."""
+
+def factory(counters: Counters, on_steps: Callable[[Sequence[bytes]], None]) -> Any:
+    """What ``AsyncLLM`` takes as a stat logger's factory: a class. ``on_steps`` hears the trace's payloads."""
 
     class Ours(StepStats):
         def __init__(self, vllm_config: Any, engine_indexes: list[int]) -> None:
-            super().__init__(counters)
+            super().__init__(counters, on_steps)
 
     return Ours
 

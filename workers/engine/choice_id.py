@@ -1,0 +1,24 @@
+"""What a choice of a call is called inside vLLM, and what people call it.
+
+vLLM wants one id per sequence, and unique for ever; people know the call's request id. A request that came by the
+published service has vLLM's own suffix instead: ``-`` and eight hex digits, so the two cannot be mistaken.
+"""
+
+from __future__ import annotations
+
+import re
+
+_OURS = re.compile(r"-\d+\.(\d+)\Z")
+_VLLMS = re.compile(r"-[0-9a-f]{8}\Z")
+
+
+def internal_id(request_id: str, call: int, choice: int) -> str:
+    return f"{request_id}-{call}.{choice}"
+
+
+def public_id(internal: str) -> str:
+    """The request id, with ``#1``, ``#2``, … for further choices; an id of another make stays as it is."""
+    if ours := _OURS.search(internal):
+        name, choice = internal[: ours.start()], int(ours[1])
+        return f"{name}#{choice}" if choice else name
+    return _VLLMS.sub("", internal)
