@@ -92,7 +92,7 @@ class Recorder:
         self._keyframe_due = float("-inf")
         self._tables: dict[str, StepTables] = {}
         self._followed: Counter[str] = Counter()
-        self._unavailable: dict[str, StepFrame] = {}
+        self._unavailable: dict[str, StepFrame | None] = {}
         self._stood: dict[str, tuple[str, int]] = {}
         self._instances: dict[str, str] = {}
         self._followers: dict[str, asyncio.Task[None]] = {}
@@ -224,7 +224,7 @@ class Recorder:
             delay = min(delay * 2, LAST_RETRY_S)
 
     async def _follow_once(self, source: Source, worker_id: str) -> str:
-        """One stream of steps, to its end; why it ended."""
+        """One stream of steps, to its end; why it ended, "" where there is nothing to lose."""
         instance = self._instances.get(worker_id, "")
         stood_instance, stood = self._stood.get(worker_id, ("", 0))
         first = stood + 1 if stood and instance == stood_instance else 0
@@ -232,21 +232,16 @@ class Recorder:
         try:
             async with _closing(source.watch_steps(worker_id, first)) as stream:
                 async for frame in stream:
-                    if frame.base is not None and frame.trace.step < first - 1:
+                    if not tables.begun and frame.trace.step < first - 1:
                         self._stood.pop(worker_id)  # a new engine, whose steps count from 1 again
                         return "the engine began anew"
+                    tables.add(frame)
+                    if self._unavailable.get(worker_id) != frame:
+                        self._add(Kind.STEPS, packed(frame), worker_id)
+                    self._unavailable[worker_id] = frame if frame.trace.unavailable else None
                     self._tables[worker_id] = tables
-                    whole = tables.add(frame)
-                    if frame.trace.unavailable:
-                        if self._unavailable.get(worker_id) != frame:
-                            self._unavailable[worker_id] = frame
-                            self._add(Kind.STEPS, packed(frame), worker_id)
-                        continue
-                    self._add(Kind.STEPS, packed(frame), worker_id)
-                    self.tally.steps += len(frame.steps)
                     self._followed[worker_id] += len(frame.steps)
-                    if not whole:
-                        return "steps were lost on the way"
+                    self.tally.steps += len(frame.steps)
                     await self._space.wait()
         finally:
             self._tables.pop(worker_id, None)

@@ -13,7 +13,8 @@ class StepTables:
         self._last: EngineStep | None = None
         self._cached_free: set[int] = set()
         self._trace = TraceState()
-        self._lost = 0
+        self.begun = False
+        """Whether anything was heard yet."""
 
     @property
     def step(self) -> int:
@@ -25,20 +26,16 @@ class StepTables:
         """Why the engine gives no steps; empty where it does."""
         return self._trace.unavailable
 
-    def add(self, frame: StepFrame) -> bool:
-        """Whether the frame continues the tables; steps that were lost before it leave them wrong from here on."""
+    def add(self, frame: StepFrame) -> None:
+        """A base begins anew."""
         self._trace = frame.trace
+        self.begun = True
         if frame.base is not None:
             self._base, self._last = frame.base, None
             self._tables = BlockTables(frame.base)
             self._cached_free = set(frame.base.cached_free)
-            self._lost = frame.steps[0].dropped if frame.steps else frame.trace.dropped
-        whole = True
         for step in frame.steps:
-            whole = whole and step.dropped <= self._lost
-            self._lost = max(self._lost, step.dropped)
             self._apply(step)
-        return whole
 
     def frame(self) -> StepFrame:
         """All of it, for a reader who begins here."""

@@ -39,6 +39,7 @@ KEYS: Final = (
 
 
 class ReplayApp(ConsoleApp):
+    CSS_PATH = "../styles.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("comma", "skip(-10)", show=False),
         Binding("full_stop", "skip(10)", show=False),

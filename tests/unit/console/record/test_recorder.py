@@ -157,13 +157,22 @@ async def test_the_same_engine_is_gone_on_with_and_a_younger_one_read_from_its_b
     assert recorded_steps(tmp_path / "a.deck", "w1") == [*made[:5], *young]
 
 
-async def test_steps_that_were_lost_make_the_recorder_ask_for_the_tables_anew(tmp_path: Path) -> None:
+async def test_a_base_in_mid_stream_begins_the_tables_anew(tmp_path: Path) -> None:
+    """As a watcher gets it that was too slow for some steps."""
     made = steps(1, 6)
-    lossy = replace(made[4], dropped=2)
+    tables = BlockTables(base())
+    tables.apply_all(made[:4])
+    again = replace(base(4), tables=tables.tables(), used_blocks=4)
     async with recording(tmp_path / "a.deck") as driven:
         await driven.hear(snapshot(workers=(worker("w1"),)))
-        await driven.steps_of("w1", StepFrame(made[:2], state(2), base()), StepFrame((lossy,), state(5)))
-        await driven.until(lambda: driven.platform.asked == [("w1", 0), ("w1", 6)])
+        await driven.steps_of("w1", StepFrame(made[:2], state(2), base()), StepFrame(made[4:5], state(5), again))
+        driven.now[0] += 20.0
+        await driven.hear(snapshot(workers=(worker("w1"),)))
+        assert driven.platform.asked == [("w1", 0)]
+    (stands,) = [entry.value for entry in entries(tmp_path / "a.deck", Kind.TABLES)]
+    assert isinstance(stands, StepFrame)
+    assert stands.base is not None
+    assert [table.blocks for table in stands.base.tables] == [(0, 1, 2, 3, 4)]
 
 
 async def test_an_engine_without_steps_says_why_once(tmp_path: Path) -> None:
