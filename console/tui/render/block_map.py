@@ -18,6 +18,7 @@ from console.tui.render.spans import Span
 
 _LABEL = 7
 _ROUND = 8
+_WIDER = (3, 2)
 
 
 class Use(Enum):
@@ -72,20 +73,36 @@ def _most(group: Sequence[Cell]) -> Cell:
     return Cell(use, owner, len(group))
 
 
-def shape(total: int, width: int, height: int) -> tuple[int, int]:
-    """Cells of a line, a round number, and blocks of a cell, a power of two, so that the whole pool fits."""
-    room = max(1, width - _LABEL - 1)
-    across = room // _ROUND * _ROUND or room
-    group = 1
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """``across`` cells in a line, a round number; ``group`` blocks in a cell, a power of two; ``wide`` columns each."""
+
+    across: int
+    group: int
+    wide: int
+
+
+def shape(total: int, width: int, height: int) -> Shape:
+    """The widest cells with which the whole pool fits into ``height`` lines, one for each block if that is possible."""
+    for wide in (*_WIDER, 1):
+        across = _across(width, wide)
+        if -(-total // across) <= height:
+            return Shape(across, 1, wide)
+    across, group = _across(width, 1), 2
     while -(-total // group) > across * max(1, height):
         group *= 2
-    return across, group
+    return Shape(across, group, 1)
 
 
-def lines_wanted(total: int, width: int) -> int:
-    """Lines that a cell for each block would take."""
-    across, _ = shape(total, width, 1)
-    return -(-total // across)
+def _across(width: int, wide: int) -> int:
+    room = max(1, (width - _LABEL - 1) // wide)
+    return room // _ROUND * _ROUND or room
+
+
+def lines_wanted(total: int, width: int, comfortable: int) -> int:
+    """Lines that a cell for each block takes: wider cells, if those are no more than is comfortable."""
+    lines = [-(-total // _across(width, wide)) for wide in (*_WIDER, 1)]
+    return next((wanted for wanted in lines if wanted <= comfortable), lines[-1])
 
 
 def map_lines(
@@ -93,14 +110,15 @@ def map_lines(
 ) -> list[list[Span]]:
     """At most ``height`` lines; the blocks of the request ``picked`` stand out."""
     palette = look.palette
-    across, group = shape(moment.step.total_blocks, width, height)
-    every = cells(moment, badges, group)
-    begin = 0 if first_block_of(moment) == 0 else 1
+    cut = shape(moment.step.total_blocks, width, height)
+    every = cells(moment, badges, cut.group)
+    begin = first_block_of(moment)
     lines: list[list[Span]] = []
-    for start in range(0, len(every), across):
-        line: list[Span] = [(f"{begin + start * group:>{_LABEL - 1}} ", palette.faint)]
-        for cell in every[start : start + across]:
+    for start in range(0, len(every), cut.across):
+        line: list[Span] = [(f"{begin + start * cut.group:>{_LABEL - 1}} ", palette.faint)]
+        for cell in every[start : start + cut.across]:
             glyph, style = _drawn(cell, badges, picked, look)
+            glyph = f"{glyph:^{cut.wide}}"
             if len(line) > 1 and line[-1][1] == style:
                 line[-1] = (line[-1][0] + glyph, style)
             else:
@@ -132,7 +150,7 @@ def map_head(moment: Moment, width: int, lines: int, look: Look) -> list[Span]:
     palette, glyphs = look.palette, look.glyphs
     step = moment.step
     total = step.total_blocks
-    _, group = shape(total, width, lines)
+    group = shape(total, width, lines).group
     line: list[Span] = [(" KV cache ", palette.title)]
     line += kv_bar(step.used_blocks / total if total else None, 27 if width >= 100 else 15, look)
     size = f" of {moment.block_size} tokens" if moment.block_size and width >= 100 else ""

@@ -11,10 +11,11 @@ _BACKGROUND = "#0d1117"
 
 @dataclass(frozen=True, slots=True)
 class Hue:
-    """One colour in its uses: what is looked at, what surrounds it, a cell of a map, and a cell that is picked out."""
+    """One colour in its uses: what is looked at, what is around it, what has ended, a cell of a map, one picked out."""
 
     bright: Style
     muted: Style
+    past: Style
     field: Style
     picked: Style
 
@@ -23,6 +24,7 @@ def _hue(colour: str) -> Hue:
     return Hue(
         bright=Style(color=colour),
         muted=Style(color=_blend(colour, 0.52)),
+        past=Style(color=_blend(colour, 0.28)),
         field=Style(color=_blend(colour, 0.85), bgcolor=_blend(colour, 0.2)),
         picked=Style(color=_BACKGROUND, bgcolor=colour, bold=True),
     )
@@ -36,7 +38,7 @@ def _blend(colour: str, share: float) -> str:
 
 def _few(colour: str) -> Hue:
     plain = Style(color=colour)
-    return Hue(plain, plain, plain, plain + Style(reverse=True))
+    return Hue(plain, plain, plain, plain, plain + Style(reverse=True))
 
 
 # Nine and seven have no divisor in common with 26: a letter that comes again comes in another colour.

@@ -11,10 +11,10 @@ from rich.style import Style
 from console.tui.live.badges import letter
 from console.tui.live.batch import Column, GridRow, Mark, Sort, Standing
 from console.tui.live.loads import finite
-from console.tui.render.figures import UNKNOWN, count, duration
-from console.tui.render.hues import Hue
+from console.tui.render.figures import UNKNOWN, count, duration, percent
 from console.tui.render.look import Look
 from console.tui.render.spans import Span, fit, middle
+from console.tui.render.states import FULL
 from control_plane.contracts.step import EngineStep
 
 _BADGE = 3
@@ -46,17 +46,23 @@ def layout(width: int, *, priority: bool) -> Layout:
     return Layout(name, max(4, width - _BADGE - name - 1 - prio - numbers - (note + 1 if note else 0)), note, prio)
 
 
-def ruler(columns: Sequence[Column], cursor: int, parts: Layout, rows: str, look: Look) -> list[Span]:
+def ruler(columns: Sequence[Column], cursor: int, parts: Layout, rows: str, sort: Sort, look: Look) -> list[Span]:
     """The titles, and the numbers of the first step in sight and of the one that is looked at."""
     palette, glyphs = look.palette, look.glyphs
     dim = palette.dim
     line: list[Span] = [(" " * _BADGE, dim), *fit([(rows, dim)], parts.name, glyphs.ellipsis), (" ", dim)]
     if parts.priority:
-        line += [*fit([("pri", dim)], _PRIORITY - 1, right=True), (" ", dim)]
+        line += [*fit([("pri", _title(sort is Sort.PRIORITY, look))], _PRIORITY - 1, right=True), (" ", dim)]
     line += _axis(columns, cursor, parts.steps, look)
-    for title, cells in _NUMBERS:
-        line += [(" ", dim), *fit([(title, dim)], cells, right=True)]
+    for (title, cells), by in zip(_NUMBERS, (Sort.CONTEXT, Sort.BLOCKS, None), strict=True):
+        line += [(" ", dim), *fit([(title, _title(sort is by, look))], cells, right=True)]
+    if parts.note:
+        line += [(" ", dim), (f"sorted by {sort.value}"[: parts.note], palette.faint)]
     return line
+
+
+def _title(sorted_by_it: bool, look: Look) -> Style:
+    return look.palette.accent + Style(bold=True) if sorted_by_it else look.palette.dim
 
 
 def _axis(columns: Sequence[Column], cursor: int, width: int, look: Look) -> list[Span]:
@@ -69,9 +75,9 @@ def _axis(columns: Sequence[Column], cursor: int, width: int, look: Look) -> lis
     at = offset + cursor
     label, begin = str(here.step), str(first.step)
     left = glyphs.across * at
-    if len(label) + 1 <= at:
-        left = left[: at - len(label) - 1] + f" {label}"
-        if first is not here and offset + len(begin) + 2 <= at - len(label) - 1:
+    if len(label) + 2 <= at:
+        left = left[: at - len(label) - 2] + f" {label} "
+        if first is not here and offset + len(begin) + 2 <= at - len(label) - 2:
             left = glyphs.across * offset + begin + " " + left[offset + len(begin) + 1 :]
     return [
         *_two(left, str.isdigit, palette.dim, palette.edge),
@@ -106,6 +112,17 @@ def times(columns: Sequence[Column], cursor: int, parts: Layout, look: Look) -> 
     return _profile("step time", values, cursor, parts, style, told, look)
 
 
+def uses(columns: Sequence[Column], cursor: int, parts: Layout, look: Look) -> list[Span]:
+    """How much of the KV cache was used after each step."""
+    palette = look.palette
+    values = [_used(column.step) for column in columns]
+    known = [value for value in values if value is not None]
+    told = f"{percent(known[0])} → {percent(known[-1])}" if known else UNKNOWN
+    return _profile(
+        "KV used", values, cursor, parts, lambda use: palette.bad if use >= FULL else palette.faint, told, look, top=1.0
+    )
+
+
 def tokens(columns: Sequence[Column], cursor: int, parts: Layout, budget: int, look: Look) -> list[Span]:
     """How many tokens each step had; ``budget`` is the most that it may have, 0 if that is not known."""
     values = [float(column.step.tokens) if column.step is not None else None for column in columns]
@@ -122,9 +139,10 @@ def _profile(
     style: Callable[[float], Style],
     told: str,
     look: Look,
+    top: float = 0.0,
 ) -> list[Span]:
     palette, levels = look.palette, look.glyphs.levels
-    top = max((value for value in values if value is not None), default=0.0)
+    top = top or max((value for value in values if value is not None), default=0.0)
     spans: list[Span] = [
         (" " * _BADGE, palette.dim),
         *fit([(title, palette.dim)], parts.before - _BADGE),
@@ -145,6 +163,10 @@ def _took(step: EngineStep | None) -> float | None:
     return max(0.0, seconds) if seconds is not None else None
 
 
+def _used(step: EngineStep | None) -> float | None:
+    return step.used_blocks / step.total_blocks if step is not None and step.total_blocks else None
+
+
 def row_line(row: GridRow, columns: Sequence[Column], cursor: int, parts: Layout, needs: str, look: Look) -> list[Span]:
     """One request. ``needs`` is said of it while it waits."""
     palette = look.palette
@@ -159,7 +181,8 @@ def row_line(row: GridRow, columns: Sequence[Column], cursor: int, parts: Layout
     if parts.priority:
         line += [*fit([(count(row.priority), palette.dim)], _PRIORITY - 1, right=True), (" ", palette.dim)]
     line.append((" " * (parts.steps - len(columns)), palette.dim))
-    line += _marks(row.marks, columns, cursor, hue, look)
+    inks = (hue.bright, hue.muted) if row.standing is not Standing.ENDED else (hue.muted, hue.past)
+    line += _marks(row.marks, columns, cursor, inks, look)
     values = [row.context, row.blocks, row.row.cached_tokens if row.row is not None else 0]
     for (_, cells), value in zip(_NUMBERS, values, strict=True):
         shown = [(count(value), palette.text)] if here and value else [("" if not here else UNKNOWN, palette.faint)]
@@ -169,11 +192,13 @@ def row_line(row: GridRow, columns: Sequence[Column], cursor: int, parts: Layout
     return line
 
 
-def _marks(marks: Sequence[Mark], columns: Sequence[Column], cursor: int, hue: Hue, look: Look) -> list[Span]:
-    """Runs of the same mark, so that what has not changed can be left as it is on the screen."""
+def _marks(
+    marks: Sequence[Mark], columns: Sequence[Column], cursor: int, inks: tuple[Style, Style], look: Look
+) -> list[Span]:
+    """``inks`` are for the column that is looked at, and for the others."""
     spans: list[Span] = []
     for index, (mark, column) in enumerate(zip(marks, columns, strict=True)):
-        glyph, style = _cell(mark, column, hue.bright if index == cursor else hue.muted, look)
+        glyph, style = _cell(mark, column, inks[index != cursor], look)
         if spans and spans[-1][1] == style:
             spans[-1] = (spans[-1][0] + glyph, style)
         else:
@@ -212,7 +237,7 @@ def _note(row: GridRow, needs: str, look: Look) -> Span:
     palette = look.palette
     note = row.note
     if row.standing is Standing.ENDED:
-        return f"{note.what} {note.output_tokens} out", palette.faint
+        return f"{note.what}, {note.output_tokens} out", palette.faint
     if row.standing is Standing.YET_TO_COME:
         return "", palette.faint
     if row.waiting is not None:
@@ -224,25 +249,26 @@ def _note(row: GridRow, needs: str, look: Look) -> Span:
     return (f"{count(row.row.output_tokens)} out" if row.row is not None else "", palette.faint)
 
 
-def legend(look: Look) -> list[Span]:
-    """What the shapes of the grid and of the map mean."""
+def legend(width: int, look: Look) -> list[Span]:
+    """What the shapes of the grid mean."""
+    wide = width >= 100
     palette, glyphs = look.palette, look.glyphs
     shown = (
         (glyphs.chunk, "prefill", palette.text),
-        (glyphs.last_chunk, "its last chunk", palette.text),
+        (glyphs.last_chunk, "last chunk", palette.text),
         (glyphs.decode, "decode", palette.text),
         (glyphs.done, "end", palette.title),
         (glyphs.preempted, "preempted", palette.bad),
         (glyphs.waiting, "waiting", palette.watch),
-        (glyphs.held, "nothing this step", palette.dim),
-        (glyphs.gap, "not traced, or lost", palette.dim),
+        (glyphs.held, "skipped", palette.dim),
+        (glyphs.gap, "missing steps" if wide else "gap", palette.dim),
     )
-    spans: list[Span] = [("   ", palette.dim)]
+    spans: list[Span] = [("   " if wide else " ", palette.dim)]
     for glyph, word, style in shown:
-        spans += [(glyph, style), (f" {word}  ", palette.dim)]
+        spans += [(glyph, style), (f" {word}{'  ' if wide else ' '}", palette.dim)]
     return spans
 
 
-def title(here: int, total: int, sort: Sort) -> str:
-    """The head of the column of requests."""
-    return f"{sort.value} {here}/{total}" if here < total else f"{sort.value} {total}"
+def title(space: int, total: int) -> str:
+    """The head of the column of requests: how many there are, where there is no room for all."""
+    return f"{space} of {total}" if space < total else "request"

@@ -31,14 +31,14 @@ def head(moment: Moment, behind: int | None, idle_s: float, trace: TraceState, w
         later = f", {behind} before the end" if behind else ""
         line += [(f" ‖ step {step.step}", palette.watch), (later, palette.dim)]
     elif idle_s >= _IDLE_S:
-        line += [(f" {glyphs.starting} step {step.step}", palette.title), (f", idle for {age(idle_s)}", palette.dim)]
+        line += [(f" {glyphs.starting} step {step.step}", palette.title), (f", idle {age(idle_s)}", palette.dim)]
     else:
         line += [(f" {glyphs.arrow} step {step.step}", palette.title)]
     line += [
         (f"  {duration(step.schedule_s + step.execute_s)}", palette.good),
         (f" ({duration(step.schedule_s)} to schedule)" if width >= 100 else "", palette.dim),
         (f"  {count(step.tokens)}", palette.series),
-        (" tokens  ", palette.dim),
+        (" tokens  " if width >= 100 else " tok  ", palette.dim),
         (count(len(step.rows)), palette.title),
         (" in batch  ", palette.dim),
         (count(step.waiting_total), palette.watch if step.waiting_total else palette.text),
@@ -78,7 +78,7 @@ def queue_line(moment: Moment, names: str, limits: Limits, look: Look) -> list[S
     step = moment.step
     can_be_had = step.free_blocks + step.cached_free_blocks
     if not step.waiting_total:
-        return [(" nobody waits", palette.faint), (f"  {count(can_be_had)} blocks can be had", palette.faint)]
+        return [(" nobody waits: the next one finds ", palette.faint), (f"{count(can_be_had)} blocks", palette.dim)]
     line: list[Span] = [(f" {count(step.waiting_total)} waiting", palette.watch)]
     if step.waiting:
         first = step.waiting[0]

@@ -29,7 +29,6 @@ from control_plane.contracts.step import TraceMode
 
 SAMPLED_EVERY = 10
 _ASK_AGAIN_S = 2.0
-_GRID_LEAST = 6
 _NEXT_MODE = {TraceMode.OFF: TraceMode.SAMPLED, TraceMode.SAMPLED: TraceMode.FULL}
 
 
@@ -176,11 +175,12 @@ class EngineScreen(DeckScreen):
     def _arrange(self, moment: Moment | None) -> None:
         """The map gets the lines that it needs, up to a third of the room; the grid the rest."""
         room = self.room
-        wanted = 1 + lines_wanted(moment.step.total_blocks, room.width) if moment is not None else 0
-        most = max(2, room.height // 3, room.height - 28) if room.height >= _GRID_LEAST + 4 else 1
+        total = moment.step.total_blocks if moment is not None else 0
+        wanted = 1 + lines_wanted(total, room.width, room.height // 5) if moment is not None else 0
+        most = max(2, room.height // 3)
         heights: dict[str, int | None] = {
             "#step-head": int(moment is not None),
-            "#step-none": None if moment is None else 0,
+            "#step-none": 5 if moment is None else 0,
             "#queue": int(moment is not None),
             "#blocks": min(wanted, most),
         }
@@ -189,7 +189,6 @@ class EngineScreen(DeckScreen):
             widget.display = rows != 0
             if rows and (widget.styles.height is None or widget.styles.height.value != rows):
                 widget.styles.height = rows
-        self.grid.display = moment is not None
 
     def on_step_grid_moved(self) -> None:
         if self._moment is not None:

@@ -11,16 +11,16 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from console.tui.deck import deck_of
-from console.tui.live.batch import Column, GridRow, Sort, Standing, columns, rows
+from console.tui.live.batch import Column, GridRow, Sort, columns, rows
 from console.tui.live.steps import Moment, Tape
 from console.tui.render.look import Look
 from console.tui.render.spans import Span, Spans, fit, greyed
-from console.tui.render.step_grid import layout, legend, row_line, ruler, times, title, tokens
+from console.tui.render.step_grid import layout, legend, row_line, ruler, times, title, tokens, uses
 from console.tui.render.step_head import Limits, needs
 from console.tui.widgets.lines import Lines
 from control_plane.contracts.step import EngineStep
 
-_PROFILES_FROM = 8  # lines from which on the steps' times and tokens are drawn above the requests
+_PROFILES_FROM = (7, 9, 18)  # lines from which on the steps' times, tokens and KV use are drawn above the requests
 _LEGEND_FROM = 11
 
 
@@ -104,11 +104,13 @@ class StepGrid(Lines, can_focus=True):
         self._rows = [row for row in every if not self._needle or self._needle in row.request_id.casefold()]
         self._keep_cursor()
         space, over, below = self._share()
-        here = sum(row.standing is Standing.HERE for row in self._rows)
-        lines: list[Spans] = []
-        if over:
-            lines += [times(shown, cursor, parts, look), tokens(shown, cursor, parts, scene.limits.tokens, look)]
-        lines.append(ruler(shown, cursor, parts, title(here, len(self._rows), scene.sort), look))
+        profiles = (
+            times(shown, cursor, parts, look),
+            tokens(shown, cursor, parts, scene.limits.tokens, look),
+            uses(shown, cursor, parts, look),
+        )
+        lines: list[Spans] = [*profiles[:over]]
+        lines.append(ruler(shown, cursor, parts, title(space, len(self._rows)), scene.sort, look))
         self._keep_in_sight(space)
         bottom = self._top + space
         for index, row in enumerate(self._rows[self._top : bottom], start=self._top):
@@ -117,14 +119,15 @@ class StepGrid(Lines, can_focus=True):
             lines.append(self._under_cursor(line, look) if index == self._index else line)
         if below:
             lines += [[] for _ in range(self.size.height - 1 - len(lines))]
-            lines.append(legend(look))
+            lines.append(legend(self.size.width, look))
         self.put([greyed(line, look.palette.faint) for line in lines] if scene.stale else lines)
 
-    def _share(self) -> tuple[int, bool, bool]:
-        """Lines for requests, whether the profiles are there, and whether the legend is."""
+    def _share(self) -> tuple[int, int, bool]:
+        """Lines for requests, for profiles above them, and whether the legend is there."""
         height = self.size.height
-        over, below = height >= _PROFILES_FROM, height >= _LEGEND_FROM
-        return max(0, height - 1 - 2 * over - below), over, below
+        over = sum(height >= least for least in _PROFILES_FROM)
+        below = height >= _LEGEND_FROM
+        return max(0, height - 1 - over - below), over, below
 
     def _under_cursor(self, line: Sequence[Span], look: Look) -> list[Span]:
         over = look.palette.cursor if self.has_focus else look.palette.cursor_blurred
@@ -162,8 +165,8 @@ class StepGrid(Lines, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         _, over, _ = self._share()
-        index = self._top + event.y - 1 - 2 * over
-        if event.y > 2 * over and index < len(self._rows):
+        index = self._top + event.y - 1 - over
+        if event.y > over and index < len(self._rows):
             self._move_to(index)
             if event.chain == 2:
                 self.action_choose()
