@@ -28,15 +28,15 @@ def generate(seed: int) -> Trace:
 
 
 def _config(rng: random.Random, policy: Policy) -> SchedulerConfig:
-    block_size = rng.choice((1, 2, 4, 8, 16, 16, 32))
+    block_size = rng.choice((1, 2, 2, 4, 4, 8, 16))
     max_model_len = rng.randrange(24, 200)
     fewest = -(-max_model_len // block_size)
-    max_num_seqs = rng.choice((1, 2, 3, 4, 8, 8, 16))
+    max_num_seqs = rng.choice((1, 2, 4, 8, 8, 16, 16))
     max_num_batched_tokens = max(max_num_seqs, rng.choice((8, 16, 32, 64, 128, 256)))
     chunked = rng.random() < 0.9
     return SchedulerConfig(
         block_size=block_size,
-        total_blocks=rng.choice((fewest, fewest + 1, fewest + 3, fewest * 2, fewest * 2, fewest * 3, fewest * 8)),
+        total_blocks=rng.choice((fewest, fewest + 1, fewest + 3, fewest * 3 // 2, fewest * 2, fewest * 3, fewest * 8)),
         max_num_seqs=max_num_seqs,
         max_num_batched_tokens=max_num_batched_tokens if chunked else max(max_num_batched_tokens, max_model_len),
         max_model_len=max_model_len,
@@ -55,13 +55,16 @@ def _arrivals(rng: random.Random, config: SchedulerConfig) -> tuple[Arrival, ...
     systems = [_words(rng, rng.randrange(1, max(2, longest * 2 // 3))) for _ in range(2)]
     salts = rng.choice((("",), ("",), ("", "a"), ("", "a", "b")))
     priorities = rng.choice(((0,), (0, 1), (-2, 0, 0, 3)))
-    spread = rng.choice((0, 0, 1, 2, 5))
-    most_output = rng.choice((1, 8, 20, 40))
+    spread = rng.choice((0, 0, 1, 2, 3))
+    # Short prompts that all grow long are what fills a pool after everyone was let in.
+    growing = rng.random() < 0.4
+    most_output = min(40, longest) if growing else rng.choice((1, 8, 20))
     step, made = 0, list[Arrival]()
-    for number in range(rng.randrange(2, 28)):
-        step += rng.randrange(spread + 1) if rng.random() < 0.9 else rng.randrange(25)
-        prompt = _prompt(rng, systems, made, longest)
-        max_tokens = rng.randrange(1, most_output + 1) if rng.random() < 0.95 else config.max_model_len
+    for number in range(rng.randrange(2, 6 + min(22, 3 * config.max_num_seqs))):
+        step += rng.randrange(spread + 1) if rng.random() < 0.95 else rng.randrange(12)
+        prompt = _prompt(rng, systems, made, longest // 5 + 1 if growing else longest)
+        least = most_output // 2 if growing else 1
+        max_tokens = rng.randrange(least, most_output + 1) if rng.random() < 0.97 else config.max_model_len
         request = SimRequest(
             # Ids that sort otherwise than they arrive: the priority policy falls back on them.
             request_id=f"{rng.choice('abc')}{number}",

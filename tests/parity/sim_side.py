@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from control_plane.contracts.block_tables import BlockTables
 from tests.parity.observed import Seen, SeenRow
 from tests.parity.trace import STOP, Arrival
@@ -12,8 +14,8 @@ from workers.engine.sim.scheduler import SimScheduler
 
 
 class SimSide:
-    def __init__(self, config: SchedulerConfig) -> None:
-        self._scheduler = SimScheduler(config)
+    def __init__(self, config: SchedulerConfig, make: Callable[[SchedulerConfig], SimScheduler] = SimScheduler) -> None:
+        self._scheduler = make(config)
         self._outputs: dict[str, tuple[int, ...]] = {}
         self._tables = BlockTables()
         self._scheduled = Scheduled(0, 0.0)

@@ -167,7 +167,7 @@ class VllmSide:
                 )
             )
         self._rows = tuple(rows)
-        self._scheduled_counts = self._counts()
+        self._scheduled_counts = self._counts(len(self._cached_free()))
 
     def complete(self, reset: bool | None) -> Seen:
         from vllm.v1.outputs import ModelRunnerOutput
@@ -188,6 +188,7 @@ class VllmSide:
         )
         finished, self._finished = tuple(self._finished), []
         running = [request.request_id for request in scheduler.running]
+        cached_free = self._cached_free()
         return Seen(
             rows=self._rows,
             preempted=frozenset(output.preempted_req_ids or ()),
@@ -202,13 +203,13 @@ class VllmSide:
             ),
             scheduled_counts=self._scheduled_counts,
             finished=finished,
-            counts=self._counts(),
+            counts=self._counts(len(cached_free)),
             tables=tuple(
                 (request_id, scheduler.requests[request_id].num_computed_tokens, self._table(request_id))
                 for request_id in running
             ),
             shared=tuple((block.block_id, block.ref_cnt) for block in self._pool.blocks if block.ref_cnt > 1),
-            cached_free=self._cached_free(),
+            cached_free=cached_free,
             reset=reset,
         )
 
@@ -231,6 +232,6 @@ class VllmSide:
         free = self._pool.free_block_queue.get_all_free_blocks()
         return tuple(block.block_id for block in free if block.block_hash is not None)
 
-    def _counts(self) -> tuple[int, int, int]:
-        free, cached = self._pool.get_num_free_blocks(), len(self._cached_free())
-        return (self._config.total_blocks - free, cached, free - cached)
+    def _counts(self, cached_free: int) -> tuple[int, int, int]:
+        free = self._pool.get_num_free_blocks()
+        return (self._config.total_blocks - free, cached_free, free - cached_free)

@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    installed = importlib.util.find_spec("vllm") is not None
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.real_vllm)
+            if not installed:
+                item.add_marker(pytest.mark.skip(reason="vLLM is not installed"))

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from tests.parity.difference import Compared, first_difference, minimised, readable
+from tests.parity.generate import generate
+from tests.parity.sim_side import SimSide
+from tests.parity.vllm_side import VllmSide
+from workers.engine.sim.block_pool import BlockPool
+from workers.engine.sim.config import SchedulerConfig
+from workers.engine.sim.scheduler import SimScheduler
+
+TRACES = 200
+
+
+def test_the_simulator_schedules_as_vllm_does_step_by_step() -> None:
+    compared = Compared()
+    for seed in range(TRACES):
+        difference = first_difference(generate(seed), VllmSide, SimSide, compared)
+        if difference is not None:
+            pytest.fail(readable(minimised(difference, VllmSide, SimSide)), pytrace=False)
+    # The traces have to be such that there is something to get wrong.
+    assert compared.rows > compared.steps > 10_000
+    assert compared.cached_rows > 300
+    assert compared.preemptions > 300
+    assert compared.finished > 2_000
+    assert compared.aborted > 100
+
+
+class _LastFreedFirst(BlockPool):
+    """Takes the cached block that was freed last, not the one freed longest ago."""
+
+    def release(self, blocks: Sequence[int]) -> None:
+        before = set(self._idle)
+        super().release(blocks)
+        for block in [block for block in self._idle if block not in before]:
+            self._idle.move_to_end(block, last=False)
+
+
+class _WrongCache(SimScheduler):
+    def __init__(self, config: SchedulerConfig) -> None:
+        super().__init__(config)
+        self._pool = _LastFreedFirst(config.total_blocks)
+
+
+class _WrongVictim(SimScheduler):
+    """Pushes out the first admitted."""
+
+    def _victim(self) -> int:
+        return 0
+
+
+def _wrong_budget(config: SchedulerConfig) -> SimScheduler:
+    return SimScheduler(dataclasses.replace(config, max_num_batched_tokens=config.max_num_batched_tokens + 1))
+
+
+@pytest.mark.parametrize("wrong", [_WrongCache, _WrongVictim, _wrong_budget])
+def test_a_wrong_simulator_is_found_out(wrong: Callable[[SchedulerConfig], SimScheduler]) -> None:
+    def side(config: SchedulerConfig) -> SimSide:
+        return SimSide(config, wrong)
+
+    differences = (first_difference(generate(seed), VllmSide, side) for seed in range(TRACES))
+    found = next((difference for difference in differences if difference is not None), None)
+    assert found is not None
+    shown = readable(found)
+    assert f"seed {found.trace.seed}, step {found.step}" in shown
+    assert "vLLM" in shown
+    assert "sim" in shown
