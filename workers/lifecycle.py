@@ -27,6 +27,7 @@ from workers.engine.base import Engine, EngineDead, Publishes, ReportsProgress
 from workers.engines import make_engine
 from workers.server import WorkerServer
 from workers.status import WorkerStatus
+from workers.step_watch import StepWatch
 from workers.tokenizer_bundle import tokenizer_hash
 
 _log = logging.getLogger(__name__)
@@ -104,11 +105,13 @@ class Worker:
     async def _run(self, engine: Engine) -> int:
         if isinstance(engine, ReportsProgress):
             engine.on_progress = self._on_progress
+        steps = StepWatch(engine)
         try:
             model = await self._unless_stopped(self._load(engine))
             if model is None:
                 return self._stopped()
-            server, address = await self._serve(engine, model)
+            steps.describe(model.total_blocks, model.block_size)
+            server, address = await self._serve(engine, model, steps)
         except Exception as error:
             return self._not_started(error)
         self._announce(phase="serving", address=address, detail="", progress=1.0, engine_pids=list(engine.pids()))
@@ -132,7 +135,7 @@ class Worker:
         await asyncio.wait({task})
         return None
 
-    async def _serve(self, engine: Engine, model: ModelInfo) -> tuple[WorkerServer, str]:
+    async def _serve(self, engine: Engine, model: ModelInfo, steps: StepWatch) -> tuple[WorkerServer, str]:
         spec = self.spec
         info = WorkerInfo(
             worker_id=spec.worker_id,
@@ -146,7 +149,7 @@ class Worker:
             load_s=time.monotonic() - self._started_mono,
         )
         extra = engine.published if isinstance(engine, Publishes) else None
-        server = WorkerServer(engine, info, self._status, self.request_stop, extra)
+        server = WorkerServer(engine, info, self._status, self.request_stop, extra, steps)
         address = await server.start(spec.host, spec.port)
         # What lives now lives to the end: the collector need not look at it again.
         gc.collect()

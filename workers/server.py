@@ -17,17 +17,20 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from control_plane.contracts.errors import Conflict, DropReason, InferDeckError, InvalidRequest, Unavailable, WorkerLost
+from control_plane.contracts.step import TraceMode
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1 import worker_pb2_grpc
 from control_plane.contracts.wire.channel import SERVER_OPTIONS
 from control_plane.contracts.wire.convert import from_wire, to_wire
 from control_plane.contracts.wire.frames import frame_to_wire
 from control_plane.contracts.wire.status import abort_with
+from control_plane.contracts.wire.steps import StepFrames
 from control_plane.contracts.worker import CallError, Generate, ModelInfo, WorkerInfo, WorkerState
 from workers.calls import CallStream, CallTable
 from workers.engine.base import Engine
 from workers.load import LoadMeter, progress_of
 from workers.status import WorkerStatus
+from workers.step_watch import StepWatch
 from workers.validation import check
 
 _log = logging.getLogger(__name__)
@@ -64,7 +67,7 @@ class WorkerServer:
 
     ``info`` is what the worker is; its state comes from ``status``. ``request_stop`` is called with a grace in seconds
     when somebody asks the worker to end. ``extra_services`` mounts more services on the same server and returns their
-    full names, for health and reflection.
+    full names, for health and reflection. ``steps`` was made before the engine started, if it was to hear all of them.
     """
 
     def __init__(
@@ -74,11 +77,13 @@ class WorkerServer:
         status: WorkerStatus,
         request_stop: Callable[[float], None],
         extra_services: ExtraServices | None = None,
+        steps: StepWatch | None = None,
     ) -> None:
         self.calls = CallTable(engine.abort)
         self._meter = LoadMeter(info.instance_id, engine.load, engine.pids)
         self._status = status
-        self._servicer = _Servicer(engine, info, status, self.calls, self._meter, request_stop)
+        self._steps = steps or StepWatch(engine)
+        self._servicer = _Servicer(engine, info, status, self.calls, self._meter, request_stop, self._steps)
         self._extra_services = extra_services
         self._health = health.aio.HealthServicer()
         self._services = [SERVICE]
@@ -106,6 +111,7 @@ class WorkerServer:
         """Write what waits, end the streams, close the port. Calls that still run must have been failed before."""
         self._servicer.close_streams()
         self._status.end()
+        self._steps.end()
         if self._server is not None:
             await self._server.stop(grace_s)
         for task in self._tasks:
@@ -140,6 +146,7 @@ class _Servicer(worker_pb2_grpc.WorkerServicer):
         calls: CallTable,
         meter: LoadMeter,
         request_stop: Callable[[float], None],
+        steps: StepWatch,
     ) -> None:
         assert info.model is not None
         self._engine = engine
@@ -149,6 +156,8 @@ class _Servicer(worker_pb2_grpc.WorkerServicer):
         self._calls = calls
         self._meter = meter
         self._request_stop = request_stop
+        self._steps = steps
+        self._step_frames = StepFrames()
         self._streams: set[CallStream] = set()
 
     def serve_handler(self) -> grpc.RpcMethodHandler[Any, Any]:
@@ -275,6 +284,33 @@ class _Servicer(worker_pb2_grpc.WorkerServicer):
 
     async def ReadClock(self, request: pb.ReadClockRequest, context: Any) -> pb.ClockReading:  # noqa: N802
         return pb.ClockReading(now_unix=time.time())
+
+    async def WatchSteps(  # noqa: N802
+        self, request: pb.WatchStepsRequest, context: _Context
+    ) -> AsyncIterator[pb.StepFrame]:
+        steps = self._steps
+        frames = (
+            steps.frames_of(request.request_id)
+            if request.request_id
+            else steps.frames(request.from_step, live=request.live)
+        )
+        async with contextlib.aclosing(frames):
+            async for frame in frames:
+                yield self._step_frames.to_wire(frame)
+
+    async def SetTrace(self, request: pb.SetTraceRequest, context: _Context) -> pb.TraceState:  # noqa: N802
+        try:
+            state = await self._steps.set_trace(TraceMode(request.mode), request.every)
+        except InferDeckError as error:
+            await abort_with(context, error)
+        _log.info("trace", extra={"mode": state.mode.name.lower(), "every": state.every})
+        return to_wire(state, pb.TraceState)
+
+    async def GetBlocks(self, request: pb.GetBlocksRequest, context: _Context) -> pb.BlockSnapshot:  # noqa: N802
+        try:
+            return to_wire(await self._steps.blocks(), pb.BlockSnapshot)
+        except InferDeckError as error:
+            await abort_with(context, error)
 
     async def Abort(self, request: pb.AbortRequest, context: _Context) -> pb.AbortResponse:  # noqa: N802
         found = self._calls.abort_request(request.request_id)

@@ -18,11 +18,13 @@ from grpc_reflection.v1alpha import reflection
 from control_plane.api.auth import Keys, OperatorAuth
 from control_plane.contracts.errors import Conflict, InferDeckError, InternalError, InvalidRequest
 from control_plane.contracts.fleet import GatewayIdentity, RouterReport
+from control_plane.contracts.step import TraceMode
 from control_plane.contracts.v1 import operator_pb2 as pb
-from control_plane.contracts.v1 import operator_pb2_grpc
+from control_plane.contracts.v1 import operator_pb2_grpc, worker_pb2
 from control_plane.contracts.wire.channel import SERVER_OPTIONS
 from control_plane.contracts.wire.convert import from_wire, to_wire
 from control_plane.contracts.wire.status import abort_with
+from control_plane.fleet.named import engine_of
 from control_plane.fleet.platform import Platform
 from control_plane.fleet.routers import Session
 
@@ -171,6 +173,26 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
     @_unary
     async def GetTimeline(self, request: pb.TimelineRequest, context: _Context) -> pb.Timeline:  # noqa: N802
         return to_wire(await self._platform.timelines.of(request.request_id), pb.Timeline)
+
+    @_stream
+    async def WatchSteps(  # noqa: N802
+        self, request: pb.WorkerStepsRequest, context: _Context
+    ) -> AsyncIterator[worker_pb2.StepFrame]:
+        engine = engine_of(self._platform.controller, request.worker_id)
+        async with contextlib.aclosing(engine.step_frames(request.from_step, live=request.live)) as frames:
+            async for frame in frames:
+                yield frame
+
+    @_unary
+    async def SetTrace(self, request: pb.WorkerTraceRequest, context: _Context) -> worker_pb2.TraceState:  # noqa: N802
+        engine = engine_of(self._platform.controller, request.worker_id)
+        state = await engine.set_trace(TraceMode(request.mode), request.every)
+        return to_wire(state, worker_pb2.TraceState)
+
+    @_unary
+    async def GetBlocks(self, request: pb.WorkerRef, context: _Context) -> worker_pb2.BlockSnapshot:  # noqa: N802
+        engine = engine_of(self._platform.controller, request.worker_id)
+        return to_wire(await engine.blocks(), worker_pb2.BlockSnapshot)
 
     @_unary
     async def CancelRequest(self, request: pb.CancelRequestRequest, context: _Context) -> pb.ActionResult:  # noqa: N802

@@ -33,7 +33,12 @@ class BlockTables:
             self._forget(request_id)
         for row in step.rows:
             # As many new blocks as there are: the table is told anew, as it is after a step was lost on the way.
-            if row.joined or row.resumed or len(row.new_blocks) == row.blocks or row.request_id not in self._tables:
+            if (
+                row.joined
+                or row.resumed
+                or row.request_id not in self._tables
+                or (row.new_blocks and len(row.new_blocks) == row.blocks)
+            ):
                 self._tables[row.request_id] = list(row.new_blocks)
             else:
                 self._tables[row.request_id].extend(row.new_blocks)

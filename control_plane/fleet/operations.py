@@ -14,6 +14,7 @@ from control_plane.fleet.changes import Changes
 from control_plane.fleet.controller import Controller
 from control_plane.fleet.drainer import Drainer
 from control_plane.fleet.events import Events
+from control_plane.fleet.named import named
 from control_plane.fleet.pools import Pools
 from control_plane.fleet.requests import Requests
 from control_plane.fleet.routers import Routers
@@ -151,13 +152,7 @@ class Operations:
         return any(await asyncio.gather(*(ask(worker) for worker in self._controller.ordered())))
 
     def _worker(self, worker_id: str) -> Worker:
-        worker = self._controller.workers.get(worker_id)
-        if worker is None:
-            there = ", ".join(each.id for each in self._controller.ordered()) or "none"
-            raise NotFound(
-                f"there is no worker {worker_id!r}; there are: {there}", param="worker_id", hint="inferdeck get workers"
-            )
-        return worker
+        return named(self._controller, worker_id)
 
     def _in_flight(self, worker: Worker) -> int:
         return self._controller.in_flight(worker)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Final, NoReturn
 
 import grpc
 
 from control_plane.contracts.errors import Unavailable
-from control_plane.contracts.step import EngineStep
+from control_plane.contracts.step import BlockSnapshot, EngineStep, TraceMode, TraceState
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1.worker_pb2_grpc import WorkerStub
 from control_plane.contracts.wire.channel import CLIENT_OPTIONS
@@ -18,6 +18,8 @@ from control_plane.contracts.wire.status import error_from
 from control_plane.contracts.worker import Load, RunningRequest, WorkerInfo
 
 CALL_TIMEOUT_S: Final = 5.0
+BLOCKS_TIMEOUT_S: Final = 15.0
+"""The engine answers between two steps, and a long prefill is one."""
 LOAD_INTERVAL_S: Final = 0.25
 
 
@@ -83,12 +85,36 @@ class WorkerClient:
         finally:
             call.cancel()
 
+    async def step_frames(self, from_step: int, *, live: bool) -> AsyncGenerator[pb.StepFrame, None]:
+        """What the engine does, step by step, as the worker sends it: to be passed on."""
+        call = self._stub.WatchSteps(pb.WatchStepsRequest(from_step=from_step, live=live))
+        try:
+            async for frame in call:
+                yield frame
+        except grpc.aio.AioRpcError as error:
+            raise error_from(error, peer=self.address) from None
+        except grpc.aio.UsageError:
+            raise self._closed() from None
+        except asyncio.CancelledError:
+            self._unless_cancelled()
+        finally:
+            call.cancel()
+
+    async def set_trace(self, mode: TraceMode, every: int) -> TraceState:
+        """Trace no step, every n-th, or all; UNSPECIFIED only tells."""
+        request = pb.SetTraceRequest(mode=f"TRACE_MODE_{mode.name}", every=every)
+        return from_wire(await self._call(self._stub.SetTrace, request, BLOCKS_TIMEOUT_S), TraceState)
+
+    async def blocks(self) -> BlockSnapshot:
+        """The whole KV cache now."""
+        return from_wire(await self._call(self._stub.GetBlocks, pb.GetBlocksRequest(), BLOCKS_TIMEOUT_S), BlockSnapshot)
+
     async def close(self) -> None:
         await self._channel.close()
 
-    async def _call(self, method: Any, request: Any) -> Any:
+    async def _call(self, method: Any, request: Any, timeout_s: float = CALL_TIMEOUT_S) -> Any:
         try:
-            return await method(request, timeout=CALL_TIMEOUT_S)
+            return await method(request, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
             raise error_from(error, peer=self.address) from None
         except grpc.aio.UsageError:

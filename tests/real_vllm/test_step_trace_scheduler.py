@@ -170,7 +170,10 @@ def traffic(stand: Stand, seed: int, mode: int = FULL) -> None:
         if mode != FULL and chance.random() < 0.1:
             stand.tracer.switch(chance.choice((OFF, SAMPLED, FULL)), chance.randrange(2, 6))
 
-    stand.run(3000, between)
+    for turn in range(120):
+        between(turn)
+        stand.turn()
+    stand.run(3000, lambda turn: between(120 + turn))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -233,7 +236,7 @@ def test_switched_off_nothing_is_told_and_ends_are_told_after(stand: Stand) -> N
 def test_a_snapshot_is_the_scheduler_as_it_is(stand: Stand) -> None:
     stand.add("a", [*SHARED, *range(1000, 1040)], 20)
     stand.add("b", [*SHARED, *range(2000, 2300)], 40)
-    stand.add("c", [*SHARED, *range(3000, 3010)], 3)
+    stand.add("c", [*SHARED, *range(3000, 3010)], 30)
     for _ in range(7):
         stand.turn()
     before = stand.snapshot()

@@ -107,12 +107,12 @@ class TracesSteps(Protocol):
         ...
 
     async def set_trace(self, mode: TraceMode, every: int) -> TraceState:
-        """From the next step on; ``every`` counts with SAMPLED only. Raises Unavailable where no step can be told,
+        """From the next step on; ``every`` counts with SAMPLED only. Raises Conflict where no step can be told,
         WorkerLost when the engine is not running."""
         ...
 
     async def blocks(self) -> BlockSnapshot:
-        """The KV cache now, whatever the trace. Raises Unavailable and WorkerLost like ``set_trace``."""
+        """The KV cache now, whatever the trace. Raises Conflict and WorkerLost like ``set_trace``."""
         ...
 
 

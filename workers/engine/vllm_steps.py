@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from control_plane.contracts.errors import DropReason, Unavailable, WorkerLost
+from control_plane.contracts.errors import Conflict, DropReason, Unavailable, WorkerLost
 from control_plane.contracts.step import BlockSnapshot, EngineStep, TraceMode, TraceState
 from workers.engine.step_payload import StepDecoder, decode, decode_snapshot
 from workers.engine.vllm_scheduler import SNAPSHOT_METHOD, TRACE_METHOD
@@ -38,6 +38,7 @@ class Steps:
     def receive(self, payloads: Sequence[bytes]) -> None:
         """What came with the statistics of one step. What cannot be read is lost and counted."""
         steps: list[EngineStep] = []
+        known = self.state
         for data in payloads:
             try:
                 if (step := self._read(data)) is not None:
@@ -48,19 +49,20 @@ class Steps:
         if steps:
             last = steps[-1]
             self.state = dataclasses.replace(self.state, step=last.step, dropped=max(self.state.dropped, last.dropped))
+        if self.state is not known:
             self._on_steps(steps)
 
     async def set(self, mode: TraceMode, every: int) -> TraceState:
-        """UNSPECIFIED changes nothing. Raises Unavailable where steps cannot be told, WorkerLost after the end."""
+        """UNSPECIFIED changes nothing. Raises Conflict where steps cannot be told, WorkerLost after the end."""
         if self.state.unavailable and mode is not TraceMode.UNSPECIFIED:
-            raise Unavailable(f"this engine tells no steps: {self.state.unavailable}")
+            raise Conflict(f"this engine tells no steps: {self.state.unavailable}")
         await self._switch(mode.value, every)
         return self.state
 
     async def blocks(self) -> BlockSnapshot:
-        """Raises Unavailable where the engine's inside is not known, WorkerLost after the end."""
+        """Raises Conflict where the engine's inside is not known, WorkerLost after the end."""
         if self.state.unavailable:
-            raise Unavailable(f"this engine tells no blocks: {self.state.unavailable}")
+            raise Conflict(f"this engine tells no blocks: {self.state.unavailable}")
         return decode_snapshot(await self._ask(SNAPSHOT_METHOD))
 
     def _read(self, data: bytes) -> EngineStep | None:
