@@ -74,8 +74,8 @@ class Tape:
 
 
 class StepLog:
-    """A ring of ``most`` steps, and up to ``every`` more: the oldest go together, from one kept state to the next, so
-    that the whole state can be told after each step that is left."""
+    """A ring of ``most`` steps, and up to twice ``every`` more: the oldest go together, from one kept state to the
+    next, so that the whole state can be told after each step that is left."""
 
     def __init__(self, most: int = MOST_STEPS, every: int = STATE_EVERY) -> None:
         self._most, self._every = most, every
@@ -139,11 +139,13 @@ class StepLog:
         """Remember the state, and forget what is too old, up to a state that is kept."""
         self._states.append(self._ledger.snapshot())
         while len(self._steps) > self._most and len(self._states) > 2:
+            old = bisect_right(self._steps, self._states[1].step, key=_number)
+            if len(self._steps) - old < self._most:
+                break
             del self._states[0]
-            while self._steps and self._steps[0].step <= self._states[0].step:
+            for _ in range(old):
                 self._steps.popleft()
-        if self._steps:
-            self._badges.forget_before(self._steps[0].step)
+        self._badges.forget_before(self._steps[0].step)
 
 
 def _number(item: EngineStep | BlockSnapshot) -> int:

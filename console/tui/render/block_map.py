@@ -30,18 +30,18 @@ class Use(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """``blocks`` neighbours, and what most of them are; ``owner`` holds them, the first to come of those who share."""
+    """``blocks`` neighbours, and what most of them are; ``owner`` is the request that holds them."""
 
     use: Use
     owner: str = ""
     blocks: int = 1
 
 
-def cells(moment: Moment, badges: Mapping[str, int], group: int = 1) -> list[Cell]:
-    """The whole pool; every block is in exactly one cell. Free blocks of which nobody knows whether they are cached
-    are FREE."""
+def cells(moment: Moment, badges: Mapping[str, int], group: int = 1, picked: str | None = None) -> list[Cell]:
+    """The whole pool; every block is in exactly one cell. Of those who share a block its owner is ``picked``, else the
+    first to come. Free blocks of which nobody knows whether they are cached are FREE."""
     owners: dict[int, str] = {}
-    for table in sorted(moment.tables, key=lambda table: badges.get(table.request_id, 0)):
+    for table in sorted(moment.tables, key=lambda table: (table.request_id != picked, badges.get(table.request_id, 0))):
         for block in table.blocks:
             owners.setdefault(block, table.request_id)
     total = moment.step.total_blocks
@@ -111,7 +111,7 @@ def map_lines(
     """At most ``height`` lines; the blocks of the request ``picked`` stand out."""
     palette = look.palette
     cut = shape(moment.step.total_blocks, width, height)
-    every = cells(moment, badges, cut.group)
+    every = cells(moment, badges, cut.group, picked)
     begin = first_block_of(moment)
     lines: list[list[Span]] = []
     for start in range(0, len(every), cut.across):
