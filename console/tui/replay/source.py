@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, NoReturn
 
-from console.home import shown_path
 from console.record.kinds import Kind
 from console.record.notes import Gap
 from console.record.player import Player, Standing
@@ -38,7 +37,7 @@ class Replay:
 
     @property
     def place(self) -> str:
-        return shown_path(self.recording.reader.path)
+        return self.recording.reader.path.name
 
     def standing(self) -> Standing:
         return self.player.standing(self._clock())
