@@ -22,6 +22,7 @@ from console.cli.commands import (
     scale,
     cancel,
     wait,
+    trace,
     chat,
     load,
     plan,

@@ -26,6 +26,9 @@ async def describe(
     ],
     output: OutputOption = Format.TABLE,
     steps: Annotated[bool, typer.Option("--steps", help="Of a request: every engine step, a line each.")] = False,
+    blocks: Annotated[
+        bool, typer.Option("--blocks", help="Of a worker: the block tables of its KV cache, now.")
+    ] = False,
 ) -> None:
     """Tell everything about one worker, request, pool, gateway or model.
 
@@ -39,6 +42,9 @@ async def describe(
     if any(name is None for _, name in wanted):
         kind = wanted[0][0]
         raise InvalidRequest(f"which {singular(kind)}?", param="name", hint=place.command(f"get {kind}"))
+    if blocks:
+        await _blocks(place, wanted, output)
+        return
     async with place.client() as client:
         snapshot = await client.get_snapshot(finished_requests=True)
         known = {request.id for request in snapshot.requests}
@@ -76,6 +82,27 @@ async def describe(
                 label, text = line
                 for part in _labelled(label, literal(text), room):
                     out(part)
+    if documents:
+        write_data(documents[0] if len(wanted) == 1 else documents, output)
+
+
+async def _blocks(place: Place, wanted: list[tuple[str, str | None]], output: Format) -> None:
+    from console.plain.blocks import block_lines
+    from console.plain.data import plain
+
+    if other := next((kind for kind, _ in wanted if kind != "workers"), None):
+        raise InvalidRequest(f"only a worker has blocks, no {singular(other)}", param="blocks")
+    documents = []
+    async with place.client() as client:
+        for number, (_, name) in enumerate(wanted):
+            snapshot = await client.blocks(name or "")
+            if output in (Format.JSON, Format.YAML):
+                documents.append({"worker_id": name, **plain(snapshot)})
+                continue
+            if number:
+                out("")
+            for line in block_lines(snapshot, literal(name or ""), width(sys.stdout)):
+                out(line)
     if documents:
         write_data(documents[0] if len(wanted) == 1 else documents, output)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,9 +13,11 @@ from console.cli.command import LOOK, Place, command
 from console.cli.durations import duration
 from console.cli.options import OutputOption
 from console.cli.output import Format, write_rows
+from console.cli.reference import bare_name, not_found
 from console.plain.data import to_json, to_yaml
 from console.plain.terminal import coloured, out, width
 from console.text import fit
+from control_plane.contracts.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from control_plane.contracts.fleet import Snapshot
@@ -23,20 +26,39 @@ if TYPE_CHECKING:
 @command("top", LOOK)
 async def top(
     place: Place,
+    what: Annotated[
+        str | None, typer.Argument(metavar="[worker/NAME]", help="Only this worker. [default: all of them]")
+    ] = None,
     live: Annotated[bool, typer.Option("--live", "-f", help="Go on, in place on a terminal.")] = False,
     every: Annotated[str, typer.Option("--every", metavar="DURATION", help="How often, with --live.")] = "1s",
+    steps: Annotated[bool, typer.Option("--steps", help="What its engine does, a line a step, as it happens.")] = False,
+    count: Annotated[
+        int, typer.Option("-n", "--count", metavar="N", min=0, help="With --steps, end after so many.")
+    ] = 0,
+    since: Annotated[
+        int, typer.Option("--from", metavar="STEP", min=0, help="With --steps, begin there. [default: the last ten]")
+    ] = 0,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show every worker's KV cache, batch, tokens/s, TTFT and ITL.
+    """Show every worker's KV cache, batch, tokens/s, TTFT and ITL; or one engine's steps.
 
-    With --live, -o json prints one object a line.
+    With --live and with --steps, -o json prints one object a line.
     """
     interval = max(0.1, duration(every, "--every"))
+    name = None if what is None else bare_name(what, "workers")
+    if steps:
+        from console.cli.steps import follow
+
+        if name is None:
+            raise InvalidRequest("whose steps?", param="name", hint=place.command("top worker/NAME --steps"))
+        await follow(place, name, since, count, output)
+        return
     async with place.client() as client:
         if not live:
-            _show(await client.get_snapshot(), output, once=True)
+            _show(_only(await client.get_snapshot(), name, place), output, once=True)
             return
         async for snapshot in client.watch(interval):
+            snapshot = _only(snapshot, name, place)
             in_place = coloured(sys.stdout) and output in (Format.TABLE, Format.WIDE)
             if in_place:
                 out("\x1b[H\x1b[2J", end="")
@@ -44,6 +66,17 @@ async def top(
             if not in_place and output in (Format.TABLE, Format.WIDE):
                 out("")
             sys.stdout.flush()
+
+
+def _only(snapshot: Snapshot, name: str | None, place: Place) -> Snapshot:
+    """The snapshot with one worker."""
+    if name is None:
+        return snapshot
+    chosen = tuple(worker for worker in snapshot.workers if worker.id == name)
+    if not chosen:
+        raise not_found("workers", name, [worker.id for worker in snapshot.workers], place.command("get workers"))
+    pools = tuple(pool for pool in snapshot.pools if pool.name == chosen[0].pool)
+    return dataclasses.replace(snapshot, workers=chosen, pools=pools)
 
 
 def totals(snapshot: Snapshot) -> dict[str, Any]:
