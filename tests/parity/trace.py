@@ -41,5 +41,5 @@ class Trace:
 
     @property
     def last_event(self) -> int:
-        steps = [event.step for event in (*self.arrivals, *self.cancels)] + list(self.resets)
-        return max(steps, default=0)
+        arrivals = [arrival.step for arrival in self.arrivals]
+        return max([*arrivals, *(cancel.step for cancel in self.cancels), *self.resets], default=0)
