@@ -23,15 +23,18 @@ class ApiKey:
 
 
 def endpoint_of(home: Home, url: str | None) -> Endpoint:
-    """The endpoint that was named, else the home's first gateway. Raises Unreachable when the home has none."""
+    """The endpoint that was named, else the home's first gateway, which serves on without a control plane.
+
+    Raises Unreachable when the home has none.
+    """
     if url is not None:
         return Endpoint.parse(url)
-    state = home.running()
-    if state is None:
-        raise Unreachable(f"no platform is running in {home.shown}", hint=home.up_command())
-    if not state.gateway_urls:
-        raise Unreachable(f"the platform in {home.shown} has no gateway yet", hint="inferdeck get gateways")
-    return Endpoint.parse(state.gateway_urls[0])
+    urls = home.gateway_urls()
+    if urls:
+        return Endpoint.parse(urls[0])
+    if home.running() is None:
+        raise home.absent()
+    raise Unreachable(f"the platform in {home.shown} has no gateway yet", hint="inferdeck get gateways")
 
 
 def keys_of(home: Home, url: str | None, files: list[str], variable: str | None) -> list[ApiKey]:

@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from console.leftovers import Leftover, leftovers
 from control_plane.contracts.errors import InvalidRequest, Unauthenticated, Unavailable
 from control_plane.contracts.worker_spec import start_ticks
 
@@ -98,6 +99,29 @@ class Home:
         state = self.state()
         return state if state is not None and state.alive else None
 
+    def leftovers(self) -> list[Leftover]:
+        """What runs of the platform beside the control plane, or without it."""
+        state = self.state()
+        return leftovers(self.path, state.pid if state is not None else 0)
+
+    def gateway_urls(self) -> list[str]:
+        """Where the platform's gateways listen, with or without a control plane."""
+        state = self.running()
+        if state is not None:
+            return list(state.gateway_urls)
+        return [entry.url for entry in self.leftovers() if entry.url]
+
+    def absent(self) -> Unreachable:
+        """The error that says what runs where no control plane does."""
+        left = self.leftovers()
+        if not left:
+            return Unreachable(f"no platform is running in {self.shown}", hint=self.up_command())
+        names = ", ".join(entry.name for entry in left)
+        return Unreachable(
+            f"the control plane of {self.shown} is gone; still running: {names}",
+            hint=f"{self.up_command()} takes them over, {self.up_command('down')} ends them",
+        )
+
     def up_command(self, verb: str = "up") -> str:
         """The command that acts on this home, as a hint."""
         default = Home.find().path == self.path
@@ -107,7 +131,7 @@ class Home:
         """Where this home's control plane listens. Raises Unreachable when none runs, Unauthenticated without a key."""
         state = self.running()
         if state is None:
-            raise Unreachable(f"no platform is running in {self.shown}", hint=self.up_command())
+            raise self.absent()
         key = read_key(Path(state.operator_key_path or self.operator_key_path))
         return Target(state.api_address, key, f"{self.shown} ({state.api_address})")
 

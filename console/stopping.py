@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import signal
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
 
 from console.client import OperatorClient
 from console.home import Home, State
+from console.leftovers import Leftover
 from console.processes import alive, ended, send
 from control_plane.contracts.errors import InferDeckError
-from control_plane.contracts.worker_spec import start_ticks
 
 Say = Callable[[str], None]
 
@@ -25,69 +22,13 @@ TERM_S = 10.0
 """How long a process without a control plane may take to end after SIGTERM; a worker lets calls finish for 5 s."""
 
 
-@dataclass(frozen=True, slots=True)
-class Leftover:
-    """A process that belongs to a home: known by its record, so that a reused pid is never taken for it."""
-
-    name: str
-    pid: int
-    ticks: int
-    engine_pids: tuple[tuple[int, int], ...] = ()
-    record: Path | None = None
-
-    @property
-    def alive(self) -> bool:
-        return alive(self.pid, self.ticks)
-
-
-def leftovers(home: Home) -> list[Leftover]:
-    """The live processes that the records and command lines in a home speak of, the control plane not among them."""
-    found: dict[int, Leftover] = {}
-    for kind in ("gateway", "worker"):
-        for path in sorted((home.path / "run" / f"{kind}s").glob("*.json")):
-            if not path.name.endswith(".spec.json") and (entry := _recorded(path, kind)) is not None and entry.alive:
-                found[entry.pid] = entry
-    for entry in _by_command_line(home):
-        found.setdefault(entry.pid, entry)
-    return list(found.values())
-
-
-def _recorded(path: Path, kind: str) -> Leftover | None:
-    try:
-        values = json.loads(path.read_text())
-        engines = tuple((int(pid), start_ticks(int(pid))) for pid in values.get("engine_pids", ()))
-        return Leftover(f"{kind}/{path.stem}", int(values["pid"]), int(values["start_ticks"]), engines, path)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
-
-
-def _by_command_line(home: Home) -> Iterator[Leftover]:
-    """Gateways and workers that have no record yet. An exact argument names the home, or a spec inside it."""
-    root = str(home.path)
-    state = home.state()
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdecimal():
-            continue
-        try:
-            words = (entry / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-        except OSError:
-            continue
-        module = words[words.index("-m") + 1] if "-m" in words[:-1] else ""
-        ours = (module == "control_plane" and "gateway" in words and root in words) or (
-            module == "workers" and any(word.startswith(f"{root}/run/workers/") for word in words)
-        )
-        pid = int(entry.name)
-        if ours and (ticks := start_ticks(pid)) and (state is None or pid != state.pid):
-            yield Leftover(f"process {pid}", pid, ticks)
-
-
 async def stop(home: Home, *, grace_s: float, say: Say = lambda _: None) -> bool:
     """Stop everything of a home. True if there was anything to stop. Nothing of it runs when this returns."""
     state = home.running()
     was_there = state is not None
     if state is not None:
         await _shut_down(home, state, grace_s, say)
-    left = leftovers(home)
+    left = home.leftovers()
     if left:
         was_there = True
         say(f"left over: {', '.join(entry.name for entry in left)}")

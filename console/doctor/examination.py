@@ -65,11 +65,9 @@ def _wanted_gpus(pools: list[dict[str, object]]) -> list[int] | str:
 
 
 def _our_ports(home: Home) -> set[int]:
-    state = home.running()
-    if state is None:
-        return set()
-    ports = {urlsplit(url).port for url in state.gateway_urls}
-    ports.add(int(state.api_address.rpartition(":")[2]))
+    ports = {urlsplit(url).port for url in home.gateway_urls()}
+    if (state := home.running()) is not None:
+        ports.add(int(state.api_address.rpartition(":")[2]))
     return {port for port in ports if port is not None}
 
 

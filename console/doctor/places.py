@@ -10,7 +10,6 @@ from typing import Any
 from console import figures
 from console.doctor.finding import Finding, fail, ok, warn
 from console.home import Home, shown_path
-from console.stopping import leftovers
 
 _BUILTIN = "builtin:"
 
@@ -48,7 +47,7 @@ def platform(home: Home) -> Finding:
         return ok(
             "platform", f"up, control plane pid {state.pid}, gateway {', '.join(state.gateway_urls) or 'not there yet'}"
         )
-    left = leftovers(home)
+    left = home.leftovers()
     if left:
         names = ", ".join(f"{entry.name} (pid {entry.pid})" for entry in left)
         return warn(

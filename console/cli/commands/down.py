@@ -31,14 +31,14 @@ async def down(
     where any do, a terminal is asked first, and without one --now needs --yes. Cleans up after a control plane that was
     killed, and succeeds when nothing is left to stop.
     """
-    from console.stopping import leftovers, stop
+    from console.stopping import stop
 
     if place.server is not None:
         raise InvalidRequest("down stops a platform on this machine, not at a --server", param="server")
     home = place.home
     grace_s = 0.0 if now else duration(grace, "--grace")
     running = home.running()
-    left = leftovers(home)
+    left = home.leftovers()
     parts = [f"control plane (pid {running.pid})"] if running else []
     parts += [f"{entry.name} (pid {entry.pid})" for entry in left]
     if not parts:

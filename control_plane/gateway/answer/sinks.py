@@ -229,7 +229,8 @@ class StreamSink(Sink):
         if self._begun:
             events, _ = self._release()
             self._exchange.refused = error
-            self._exchange.keep_alive = False
+            # The body is whole, and its head has promised that the connection goes on: a client may be using it again
+            # already.
             self._exchange.finish(events.encode() + error_event(error))
         else:
             self._exchange.refuse(error)

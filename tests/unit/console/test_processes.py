@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from console.home import Home
+from console.api_access import endpoint_of
+from console.home import Home, Unreachable
 from console.processes import alive, ended, send
-from console.stopping import leftovers, stop
+from console.stopping import stop
 from control_plane.contracts.worker_spec import start_ticks
 
 LIMIT_S = 30.0
@@ -86,7 +87,18 @@ def test_leftovers_are_live_processes_of_the_records(home: Path, sleeper: subpro
     record(home, "gateway", "g2", 2**22 + 5, 1)
     (home / "run" / "workers" / "broken.json").write_text("[")
     (home / "run" / "workers" / "list.json").write_text("[]")
-    assert [entry.name for entry in leftovers(Home(home))] == ["worker/w1"]
+    assert [entry.name for entry in Home(home).leftovers()] == ["worker/w1"]
+
+
+def test_a_gateway_serves_on_without_a_control_plane_and_is_found(home: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    record(home, "gateway", "g1", sleeper.pid, start_ticks(sleeper.pid), url="http://127.0.0.1:9999")
+    with pytest.raises(Unreachable, match=r"the control plane of .* is gone; still running: gateway/g1") as caught:
+        Home(home).target()
+    assert "takes them over" in (caught.value.hint or "")
+    assert endpoint_of(Home(home), None).port == 9999
+    record(home, "gateway", "g1", sleeper.pid, 1, url="http://127.0.0.1:9999")
+    with pytest.raises(Unreachable, match="no platform is running"):
+        endpoint_of(Home(home), None)
 
 
 def test_a_worker_without_a_record_is_known_by_its_spec(home: Path, tmp_path: Path) -> None:
@@ -97,7 +109,7 @@ def test_a_worker_without_a_record_is_known_by_its_spec(home: Path, tmp_path: Pa
     mine = pretend(f"{home}/run/workers/w1.spec.json")
     other = pretend(f"{tmp_path}/elsewhere/run/workers/w1.spec.json")
     try:
-        assert [entry.pid for entry in leftovers(Home(home))] == [mine.pid]
+        assert [entry.pid for entry in Home(home).leftovers()] == [mine.pid]
     finally:
         for process in (mine, other):
             process.kill()
