@@ -88,7 +88,7 @@ async def test_after_a_seek_and_while_playing(tmp_path: Path) -> None:
 
 async def test_a_long_way_back_costs_only_the_curves_detail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = await record(tmp_path / "a.deck", 90)
-    monkeypatch.setattr("console.tui.replay.past.WHOLE_S", 12.0)
+    monkeypatch.setattr("console.tui.replay.past.WHOLE_S", 20.0)
     with DeckReader.open(tmp_path / "a.deck") as reader:
         heard: list[Any] = []
         monkeypatch.setattr(Board, "heard", lambda self, *more, then=Board.heard: (heard.append(1), then(self, *more)))
