@@ -3,7 +3,7 @@
 ``scripted_worker()`` starts a real worker process (``python -m workers``); ``scripted_server()`` serves the same from
 the test's own loop, which is quicker to start and cannot be killed. Both take the arguments of the scripted engine
 (``workers/engine/scripted/settings.py``) and yield what a control plane would know of the worker. What a request gets
-is written in its prompt: see ``workers/engine/scripted/script.py``.
+is written in its prompt: see ``workers/engine/modelless/script.py``.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from control_plane.contracts.wire.channel import CLIENT_OPTIONS
 from control_plane.contracts.wire.convert import to_wire
 from control_plane.contracts.worker import Delta, Finish, Generate, Sampling
 from tests.frames import deltas_from_wire
-from workers.engine.scripted.tokenizer import ByteTokenizer, builtin_files
+from workers.engine.modelless.tokenizer import ByteTokenizer, builtin_files
 
 TOKENIZER = ByteTokenizer(builtin_files())
 

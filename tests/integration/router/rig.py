@@ -36,7 +36,7 @@ from control_plane.contracts.wire.status import abort_with
 from control_plane.contracts.worker import Delta, Load, Sampling, WorkerInfo
 from control_plane.router.embedded import EmbeddedRouter
 from control_plane.settings.model import RouterSettings
-from workers.engine.scripted.tokenizer import ByteTokenizer, builtin_files
+from workers.engine.modelless.tokenizer import ByteTokenizer, builtin_files
 
 KEY = "op-inferdeck-test"
 MODEL = "scripted-model"

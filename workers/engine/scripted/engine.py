@@ -14,18 +14,19 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from control_plane.contracts.errors import DropReason, InvalidRequest, from_reason
+from control_plane.contracts.errors import DropReason, from_reason
 from control_plane.contracts.worker import CallError, Delta, Done, Finish, FinishReason, Generate, ModelInfo, Stages
 from control_plane.contracts.worker_spec import WorkerSpec
 from workers.engine.base import EngineDead, EngineLoad, Sink, TokenizerFile
-from workers.engine.scripted.answer import Answers
+from workers.engine.modelless.answer import Answers
+from workers.engine.modelless.choice import output_room
+from workers.engine.modelless.script import find_script
+from workers.engine.modelless.text import TextStream, unfinished_character
+from workers.engine.modelless.tokenizer import ByteTokenizer, builtin_files, folder_files
 from workers.engine.scripted.blocks import BlockPool
 from workers.engine.scripted.choice import Call, Choice
 from workers.engine.scripted.schedule import Schedule
-from workers.engine.scripted.script import find_script
 from workers.engine.scripted.settings import ScriptedSettings
-from workers.engine.scripted.text import TextStream, unfinished_character
-from workers.engine.scripted.tokenizer import ByteTokenizer, builtin_files, folder_files
 
 _SCRIPT_MARK = b'"script"'
 # What was sent before a scripted death has left the process by then.
@@ -79,16 +80,8 @@ class ScriptedEngine:
     def submit(self, call: Generate, sink: Sink) -> None:
         if self._dying:
             raise from_reason(DropReason.ENGINE_DEAD, "the engine is dead")
+        limit = output_room(call, self._settings.max_context, self._tokenizer.vocab_size)
         prompt = list(call.prompt_token_ids)
-        room = self._settings.max_context - len(prompt)
-        if room < 1:
-            raise InvalidRequest(
-                f"the prompt has {len(prompt)} tokens, the model's context is {self._settings.max_context}",
-                reason=DropReason.CONTEXT_LENGTH_EXCEEDED,
-                param="prompt",
-            )
-        if not prompt or max(prompt) >= self._tokenizer.vocab_size:
-            raise InvalidRequest("the prompt has no tokens, or one that the model does not know", param="prompt")
         data = self._tokenizer.decode(prompt)
         script = find_script(data.decode(errors="replace") if _SCRIPT_MARK in data else "")
         if script.refuse:
@@ -98,15 +91,17 @@ class ScriptedEngine:
         for index in range(call.sampling.n):
             self._arrivals += 1
             choice = Choice(
-                entry,
-                index,
-                self._answers.steps(call, script, index),
-                TextStream(call.sampling.stop, unfinished_character(data[-4:])),
-                self._tokenizer,
-                min(call.sampling.max_tokens, room),
-                (call.priority, self._arrivals),
-                list(prompt),
-                list(keys),
+                generate=call,
+                script=script,
+                index=index,
+                steps=self._answers.steps(call, script, index),
+                text=TextStream(call.sampling.stop, unfinished_character(data[-4:])),
+                tokenizer=self._tokenizer,
+                limit=limit,
+                tokens=list(prompt),
+                call=entry,
+                order=(call.priority, self._arrivals),
+                keys=list(keys),
             )
             entry.choices.append(choice)
             self._schedule.add(choice)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from workers.engine.base import TokenizerFile
-from workers.engine.scripted.tokenizer import END_OF_TURN, WORDS, ByteTokenizer, builtin_files, folder_files
+from workers.engine.modelless.tokenizer import END_OF_TURN, WORDS, ByteTokenizer, builtin_files, folder_files
 
 TOKENIZER = ByteTokenizer(builtin_files())
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.engine.scripted.text import TextStream, find_stop, unfinished_character
+from workers.engine.modelless.text import TextStream, find_stop, unfinished_character
 
 
 def feed(pieces: list[bytes], stops: tuple[str, ...] = ()) -> tuple[str, str | None]:

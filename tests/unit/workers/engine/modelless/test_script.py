@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from control_plane.contracts.errors import InvalidRequest
-from workers.engine.scripted.script import PLAIN, Script, find_script
+from workers.engine.modelless.script import PLAIN, Script, find_script
 
 
 def test_a_text_without_a_script_is_plain() -> None:

@@ -7,8 +7,8 @@ import random
 
 from control_plane.contracts.errors import InvalidRequest
 from control_plane.contracts.worker import Generate, TokenLogprob
-from workers.engine.scripted.script import Script
-from workers.engine.scripted.tokenizer import WORDS, ByteTokenizer
+from workers.engine.modelless.script import Script
+from workers.engine.modelless.tokenizer import WORDS, ByteTokenizer
 
 Steps = list[tuple[int, ...]]
 

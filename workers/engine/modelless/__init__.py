@@ -1,0 +1,1 @@
+"""What engines without a model share: a tokenizer, invented answers, scripts, and answers as deltas."""
