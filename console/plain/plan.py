@@ -12,6 +12,7 @@ PAGE = 100  # columns where output is not cut
 NARROW = 40
 _LABEL = 20
 _VALUE = 13
+_LEAST = 24  # cells for words beside a figure; with fewer they go below
 
 _PARTS = (
     ("weights", "█", "strong"),
@@ -67,9 +68,8 @@ def _heading(made: Plan, width: int) -> list[str]:
         heads = f"{shape.heads} heads, {shape.kv_heads} KV heads × {shape.head_dim}"
     windows = [f"{kind.layers} of them see {kind.window:,} tokens" for kind in shape.kinds if kind.window]
     layers = f"{shape.layers} layers" + (f" ({', '.join(windows)})" if windows else "")
-    title = fit(f"{literal(shape.name)} on {devices}", width)
     return [
-        paint(title, "title"),
+        *_section(f"{literal(shape.name)} on {devices}", width),
         *(paint(line, "quiet") for line in wrap(f"{size}; {formats}", width)),
         *(paint(line, "quiet") for line in wrap(f"{layers}; {heads}; context ≤ {shape.max_context:,}", width)),
     ]
@@ -234,11 +234,13 @@ def _section(title: str, width: int) -> list[str]:
 
 def _row(label: str, value: str, note: str, width: int, style: str | None = None) -> list[str]:
     """A label whose first character takes the style, a figure, and words that go on below their own start."""
-    start = _LABEL + _VALUE + 3
     first = f"{paint(label[0], style)}{pad(label[1:], _LABEL - 1)}{value:>{_VALUE}}"
     if not note:
         return [first]
-    parts = wrap(note, max(10, width - start))
+    start = _LABEL + _VALUE + 3
+    if width - start < _LEAST:
+        return [first, *(f"    {part}" for part in wrap(note, width - 4))]
+    parts = wrap(note, width - start)
     return [f"{first}   {parts[0]}", *(" " * start + part for part in parts[1:])]
 
 

@@ -9,7 +9,7 @@ from control_plane.contracts.errors import InvalidRequest
 
 Config = Mapping[str, Any]
 
-LARGEST = 1 << 40  # no size, count or length of a model comes near; keeps arithmetic on hostile files cheap
+LARGEST = 1 << 40  # no size, count or length of a model comes near
 
 # What transformers' own config classes fill in where a published file leaves it out.
 _DEFAULTS: dict[str, dict[str, Any]] = {
@@ -58,7 +58,7 @@ class Fields:
                 return self._section[key]
         return None if name in self._section and name == "sliding_window" else self._defaults.get(name)
 
-    def number(self, name: str, default: int | None = None, *, least: int = 1) -> int:
+    def number(self, name: str, default: int | None = None, *, least: int = 1, most: int = LARGEST) -> int:
         """A whole number. Raises InvalidRequest naming the field where it is missing, no number or out of range."""
         value = self.get(name)
         if value is None:
@@ -69,8 +69,10 @@ class Fields:
                 param=name,
                 hint="give the folder of a decoder-only model in Hugging Face form",
             )
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST:
-            raise InvalidRequest(f"config.json: {name} is {value!r:.40}, expected a whole number ≥ {least}", param=name)
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise InvalidRequest(
+                f"config.json: {name} is {value!r:.40}, expected a whole number from {least} to {most}", param=name
+            )
         return value
 
     def flag(self, name: str, default: bool = False) -> bool:

@@ -35,6 +35,9 @@ _ELSEWISE = {
 }
 
 
+MOST_LAYERS = 10_000
+
+
 def shape_from_config(config: Config, name: str, weights: NumberFormat | None = None) -> ModelShape:
     """The shape of the model that ``config`` describes; ``weights`` stores its projections in another format.
 
@@ -45,7 +48,7 @@ def shape_from_config(config: Config, name: str, weights: NumberFormat | None = 
     text, family = text_section(config), family_of(config)
     _refuse(text, family)
     fields = Fields(text, family)
-    layers, hidden = fields.number("num_hidden_layers"), fields.number("hidden_size")
+    layers, hidden = fields.number("num_hidden_layers", most=MOST_LAYERS), fields.number("hidden_size")
     heads = fields.number("num_attention_heads")
     kv_heads, head_dim = fields.number("num_key_value_heads", heads), fields.number("head_dim", max(1, hidden // heads))
     max_context = fields.number("max_position_embeddings", fields.number("model_max_length", 131072))

@@ -56,7 +56,7 @@ def _weights(made: Plan) -> Explanation:
         if weight.split is Split.KV_HEADS and tp > shape.kv_heads:
             how += f" ({shape.kv_heads} KV heads)"
         lines.append(
-            f"{weight.name}: {count(weight.parameters)} × {three(weight.format.bytes)} B ({weight.format.name}){how}"
+            f"{weight.name}: {count(weight.parameters)} × {weight.format.bytes:.3g} B ({weight.format.name}){how}"
             f" = {in_bytes(weight.bytes * share)}"
         )
     extra = absorbed_bytes(shape, tp)
@@ -74,7 +74,7 @@ def _activations(made: Plan) -> Explanation:
             f"the widest layer at max_num_batched_tokens {settings.max_num_batched_tokens:,} = {in_bytes(layer)}",
             f"scores: max_num_seqs {settings.max_num_seqs:,} × vocabulary {shape.vocab:,} × {LOGIT_BYTES} B"
             f" ({LOGIT_SOURCE}) = {in_bytes(logits)}",
-            "the larger of both: they are not held at once",
+            "the larger of both: they are not held at once; vLLM measures its own in a profiling run",
         ),
         in_bytes(made.memory.activations),
     )
@@ -107,7 +107,7 @@ def _room(made: Plan) -> Explanation:
 
 
 def _token(made: Plan) -> Explanation:
-    shape, size = made.shape, f"{three(made.kv.bytes)} B ({made.kv.name})"
+    shape, size = made.shape, f"{made.kv.bytes:.3g} B ({made.kv.name})"
     if shape.latent is not None:
         layer = f"({shape.latent.kv_rank} latent + {shape.latent.rope} key) × {size}"
     else:

@@ -45,14 +45,14 @@ def _each(fields: Fields, family: str, layers: int) -> list[Attention]:
             raise InvalidRequest(
                 f"config.json: layer_types has {len(types)} entries, num_hidden_layers is {layers}", param="layer_types"
             )
-        unknown = next((kind for kind in types if kind not in _TYPES), None)
+        unknown = next((kind for kind in types if str(kind) not in _TYPES), None)
         if unknown is not None:
             raise InvalidRequest(
-                f"config.json: layers of type {unknown!r:.40} keep no KV cache of a kind known here",
+                f"config.json: layer_types has {unknown!r:.40}, which keeps no KV cache of a kind known here",
                 param="layer_types",
                 hint="inferdeck plan --list",
             )
-        return [_TYPES[kind] for kind in types]
+        return [_TYPES[str(kind)] for kind in types]
     if family == "llama4_text":
         nope = fields.get("no_rope_layers")
         step = fields.number("no_rope_layer_interval", 4)
