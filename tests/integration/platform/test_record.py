@@ -47,6 +47,7 @@ def test_what_happened_is_in_the_recording(tmp_path: Path, make_platform: MakePl
     platform.up()
     recorder = platform.start("record", str(path))
     recorder.until("recording")
+    until(lambda: path.exists() and snapshots(path), "the first snapshot")
     calls = [platform.stream(json.dumps({"script": {"tokens": 600}})) for _ in range(4)]
     for call in calls:
         assert call.first.wait(60)
@@ -88,7 +89,7 @@ def test_what_happened_is_in_the_recording(tmp_path: Path, make_platform: MakePl
     assert info["requests"] >= 6
     with DeckReader.open(path) as reader:
         found = Recording(reader)
-        before, _ = board_at(found, "", next(line["unix"] for line in lines if line["value"] == died) - 1)
+        before, _ = board_at(found, "", next(line["unix"] for line in lines if line["value"] == died) - 0.01)
         after, _ = board_at(found, "", found.last_unix)
     was = before.view(0.0).worker(victim)
     now = after.view(0.0).worker(victim)
@@ -100,11 +101,14 @@ def test_what_happened_is_in_the_recording(tmp_path: Path, make_platform: MakePl
     assert [request.phase for request in ended] == [RequestPhase.FINISHED]
 
 
-def last_seen(path: Path, answer_id: str) -> bool:
+def snapshots(path: Path) -> list[Snapshot]:
+    """Those that are on disk by now."""
     with DeckReader.open(path) as reader:
-        entries = list(Recording(reader).entries())
-    snapshots = [entry.value for entry in entries if isinstance(entry.value, Snapshot)]
-    return any(r.id in answer_id and not r.phase.active for r in snapshots[-1].requests)
+        return [entry.value for entry in Recording(reader).entries() if isinstance(entry.value, Snapshot)]
+
+
+def last_seen(path: Path, answer_id: str) -> bool:
+    return any(r.id in answer_id and not r.phase.active for r in snapshots(path)[-1].requests)
 
 
 def events_of(platform: Platform) -> list[dict[str, Any]]:
