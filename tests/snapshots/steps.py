@@ -80,7 +80,7 @@ class SmallEngine:
             tuple(sorted(self.cached_free)),
         )
 
-    def run(self, abort: str = "") -> EngineStep:
+    def run(self, abort: str | None = None) -> EngineStep:
         """One step; ``abort`` is a request that was aborted while it ran."""
         self.step += 1
         budget, rows, preempted = self.budget, [], []
@@ -121,7 +121,7 @@ class SmallEngine:
         return self._complete(rows, scheduled, preempted, abort)
 
     def _complete(
-        self, rows: list[StepRow], scheduled: list[tuple[Job, int]], preempted: list[str], abort: str
+        self, rows: list[StepRow], scheduled: list[tuple[Job, int]], preempted: list[str], abort: str | None
     ) -> EngineStep:
         waiting = tuple(StepWaiting(job.id, job.tokens, job.priority, job.preempted) for job in self.waiting)
         finished = []
@@ -237,6 +237,6 @@ def busy(steps: int = 140) -> tuple[SmallEngine, BlockSnapshot, list[EngineStep]
                     prefix_blocks=3 if at % 2 else 0,
                 )
             )
-        abort = engine.running[0].id if number == steps - 12 and engine.running else ""
+        abort = engine.running[0].id if number == steps - 12 and engine.running else None
         made.append(engine.run(abort))
     return engine, base, made

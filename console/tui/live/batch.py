@@ -98,13 +98,13 @@ def columns(tape: Tape, end: int, width: int) -> list[Column]:
 
     Where steps are traced one in so many, the regular distance is no gap.
     """
-    steps = tape.steps[max(0, end + 2 - width) : end + 1] if width > 0 else ()
+    steps = tape.steps[max(0, end + 1 - width) : end + 1] if width > 0 else ()
     stride = min((b.step - a.step for a, b in pairwise(steps)), default=1)
     out: list[Column] = []
     for index, step in enumerate(steps):
         missing = step.step - steps[index - 1].step - 1 if index else 0
-        if index and missing >= stride:
-            lost = min(missing, max(0, step.dropped - steps[index - 1].dropped))
+        lost = min(missing, max(0, step.dropped - steps[index - 1].dropped)) if index else 0
+        if lost or missing >= stride:
             out.append(Column(lost=lost, skipped=missing - lost))
         out.append(Column(step))
     return out[-width:] if width > 0 else []

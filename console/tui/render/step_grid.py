@@ -14,7 +14,6 @@ from console.tui.live.loads import finite
 from console.tui.render.figures import UNKNOWN, count, duration, percent
 from console.tui.render.look import Look
 from console.tui.render.spans import Span, fit, middle
-from console.tui.render.states import FULL
 from control_plane.contracts.step import EngineStep
 
 _BADGE = 3
@@ -105,22 +104,19 @@ def times(columns: Sequence[Column], cursor: int, parts: Layout, look: Look) -> 
     median = known[len(known) // 2] if known else 0.0
     palette = look.palette
 
-    def style(value: float) -> Style:
-        return palette.watch if value > _SLOW * median else palette.good
-
+    styles = [palette.watch if (value or 0.0) > _SLOW * median else palette.good for value in values]
     told = f"p50 {duration(median or None)} max {duration(known[-1] if known else None)}"
-    return _profile("step time", values, cursor, parts, style, told, look)
+    return _profile("step time", values, cursor, parts, styles, told, look)
 
 
 def uses(columns: Sequence[Column], cursor: int, parts: Layout, look: Look) -> list[Span]:
-    """How much of the KV cache was used after each step."""
+    """How much of the KV cache was used after each step; where somebody was preempted for want of it stands out."""
     palette = look.palette
     values = [_used(column.step) for column in columns]
     known = [value for value in values if value is not None]
     told = f"{percent(known[0])} → {percent(known[-1])}" if known else UNKNOWN
-    return _profile(
-        "KV used", values, cursor, parts, lambda use: palette.bad if use >= FULL else palette.faint, told, look, top=1.0
-    )
+    styles = [palette.bad if column.step is not None and column.step.preempted else palette.faint for column in columns]
+    return _profile("KV used", values, cursor, parts, styles, told, look, top=1.0)
 
 
 def tokens(columns: Sequence[Column], cursor: int, parts: Layout, budget: int, look: Look) -> list[Span]:
@@ -128,7 +124,7 @@ def tokens(columns: Sequence[Column], cursor: int, parts: Layout, budget: int, l
     values = [float(column.step.tokens) if column.step is not None else None for column in columns]
     most = max((value for value in values if value is not None), default=0.0)
     told = f"max {count(most) if values else UNKNOWN}" + (f" of {count(budget)}" if budget else "")
-    return _profile("tokens", values, cursor, parts, lambda _: look.palette.series, told, look)
+    return _profile("tokens", values, cursor, parts, [look.palette.series] * len(values), told, look)
 
 
 def _profile(
@@ -136,7 +132,7 @@ def _profile(
     values: Sequence[float | None],
     cursor: int,
     parts: Layout,
-    style: Callable[[float], Style],
+    styles: Sequence[Style],
     told: str,
     look: Look,
     top: float = 0.0,
@@ -153,7 +149,7 @@ def _profile(
             spans.append((" ", palette.dim))
             continue
         level = min(len(levels) - 1, math.floor(value / top * len(levels))) if top > 0 else 0
-        ink = style(value)
+        ink = styles[index]
         spans.append((levels[level] if value > 0 else " ", ink + Style(bold=True) if index == cursor else ink))
     return [*spans, (f" {told}", palette.dim)]
 
@@ -226,7 +222,7 @@ def _cell(mark: Mark, column: Column, ink: Style, look: Look) -> Span:
         case Mark.PREEMPTED:
             return glyphs.preempted, palette.bad
         case Mark.WAITING:
-            return glyphs.waiting, palette.watch
+            return glyphs.waiting, palette.dim
         case Mark.HELD:
             return glyphs.held, ink
         case _:
@@ -241,7 +237,7 @@ def _note(row: GridRow, needs: str, look: Look) -> Span:
     if row.standing is Standing.YET_TO_COME:
         return "", palette.faint
     if row.waiting is not None:
-        return needs, palette.bad if row.waiting.preempted else palette.watch
+        return needs, palette.watch if row.waiting.preempted else palette.dim
     if note.what:
         return f"{note.what} {note.step}", palette.watch if note.what == "resumed" else palette.dim
     if row.row is not None and row.context < row.row.prompt_tokens:
@@ -259,7 +255,7 @@ def legend(width: int, look: Look) -> list[Span]:
         (glyphs.decode, "decode", palette.text),
         (glyphs.done, "end", palette.title),
         (glyphs.preempted, "preempted", palette.bad),
-        (glyphs.waiting, "waiting", palette.watch),
+        (glyphs.waiting, "waiting", palette.dim),
         (glyphs.held, "skipped", palette.dim),
         (glyphs.gap, "missing steps" if wide else "gap", palette.dim),
     )

@@ -68,8 +68,8 @@ def needed(waiting: StepWaiting, block_size: int) -> int | None:
 
 def needs(waiting: StepWaiting, moment: Moment) -> str:
     blocks = needed(waiting, moment.block_size)
-    what = f"needs {count(blocks)} blk" if blocks is not None else f"{count(waiting.tokens)} tokens"
-    return f"{what}, again" if waiting.preempted else what
+    what = f"{count(blocks)} blk" if blocks is not None else f"{count(waiting.tokens)} tokens"
+    return f"{what} again" if waiting.preempted else f"needs {what}"
 
 
 def queue_line(moment: Moment, names: str, limits: Limits, look: Look) -> list[Span]:
