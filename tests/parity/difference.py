@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from control_plane.contracts.step import EngineStep
 from tests.parity.observed import Seen, Side, play
 from tests.parity.trace import Trace
 from workers.engine.sim.config import SchedulerConfig
@@ -103,7 +104,12 @@ def readable(difference: Difference) -> str:
         if left == right:
             continue
         lines.append(f"  {field.name}")
-        if isinstance(left, tuple) and field.name in ("rows", "tables", "finished", "waiting"):
+        if isinstance(left, EngineStep) and isinstance(right, EngineStep):
+            for name in (one.name for one in dataclasses.fields(EngineStep)):
+                one, other = getattr(left, name), getattr(right, name)
+                if one != other:
+                    lines += [f"    {name}", f"    vLLM {one}", f"    sim  {other}"]
+        elif isinstance(left, tuple) and field.name in ("rows", "tables", "finished", "waiting"):
             for one, other in zip_longest(left, right):
                 mark = " " if one == other else "≠"
                 lines += [f"  {mark} vLLM {one}", f"  {mark} sim  {other}"] if mark == "≠" else [f"    both {one}"]

@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from control_plane.contracts.step import BlockSnapshot, EngineStep
 from tests.parity.trace import Arrival, Trace
 
 MOST_STEPS = 3000
 """A trace that is not over by then is compared as far as this."""
+
+SNAPSHOT_EVERY = 8
+"""Steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +33,14 @@ class SeenRow:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """``counts`` are (used, cached_free, free) blocks, after scheduling and after the step; ``finished`` are
-    (id, reason, output tokens, freed blocks); ``tables`` (id, computed, blocks) of who still runs, in their order;
-    ``cached_free`` the free blocks with content, the next to lose it first."""
+    """``published`` is the step as watchers get it, without its times, and ``snapshot`` the whole cache as they may
+    ask for it, taken now and then. The rest is what the scheduler itself holds: ``counts`` are (used, cached_free,
+    free) blocks, after scheduling and after the step; ``finished`` are (id, reason, output tokens, freed blocks);
+    ``tables`` (id, computed, blocks) of who still runs, in their order; ``cached_free`` the free blocks with content,
+    the next to lose it first."""
+
+    published: EngineStep | None
+    snapshot: BlockSnapshot | None
 
     rows: tuple[SeenRow, ...]
     preempted: frozenset[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from control_plane.contracts.block_tables import BlockTables
-from tests.parity.observed import Seen, SeenRow
+from tests.parity.observed import SNAPSHOT_EVERY, Seen, SeenRow
 from tests.parity.trace import STOP, Arrival
 from workers.engine.sim.config import SchedulerConfig
 from workers.engine.sim.engine_step import engine_step
@@ -54,7 +54,10 @@ class SimSide:
         tables = tuple((table.request_id, table.computed, table.blocks) for table in snapshot.tables)
         followed = {table.request_id: table.blocks for table in self._tables.tables()}
         assert followed == {request_id: blocks for request_id, _, blocks in tables}, "steps and snapshot differ"
+        told = bool(step.rows or step.preempted or step.finished)
         return Seen(
+            published=step if told else None,
+            snapshot=snapshot if told and not step.step % SNAPSHOT_EVERY else None,
             rows=tuple(
                 SeenRow(
                     row.request_id,

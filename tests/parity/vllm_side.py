@@ -1,7 +1,11 @@
-"""vLLM's real scheduler without a model: every request that has caught up is given its next token by hand."""
+"""vLLM's real scheduler without a model: every request that has caught up is given its next token by hand.
+
+It is the worker's own scheduler class, so that what its trace publishes is compared too.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from functools import cache
@@ -9,10 +13,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.parity.observed import Seen, SeenRow
+from control_plane.contracts.step import EngineStep
+from tests.parity.observed import SNAPSHOT_EVERY, Seen, SeenRow
 from tests.parity.trace import STOP, Arrival
 from workers.engine import vllm_env
 from workers.engine.sim.config import SchedulerConfig
+from workers.engine.step_payload import StepDecoder, decode, decode_snapshot
 
 _MODEL = {
     "architectures": ["LlamaForCausalLM"],
@@ -59,9 +65,20 @@ def _hasher(block_size: int) -> Callable[[Any], list[Any]]:
     return hasher
 
 
+@cache
+def _traced_scheduler() -> Any:
+    from vllm.v1.core.sched.scheduler import Scheduler
+
+    from workers.engine.vllm_trace import StepTrace
+
+    class TracedScheduler(StepTrace, Scheduler):  # type: ignore[misc]
+        pass
+
+    return TracedScheduler
+
+
 def _scheduler(config: SchedulerConfig) -> Any:
     import torch
-    from vllm.v1.core.sched.scheduler import Scheduler
     from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
     from vllm.v1.structured_output import StructuredOutputManager
 
@@ -83,7 +100,7 @@ def _scheduler(config: SchedulerConfig) -> Any:
     ):
         setattr(vllm.scheduler_config, name, getattr(config, name))
     spec = FullAttentionSpec(block_size=config.block_size, num_kv_heads=1, head_size=64, dtype=torch.bfloat16)
-    return Scheduler(
+    return _traced_scheduler()(
         vllm_config=vllm,
         kv_cache_config=KVCacheConfig(
             num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["layer"], spec)]
@@ -91,7 +108,7 @@ def _scheduler(config: SchedulerConfig) -> Any:
         structured_output_manager=StructuredOutputManager(vllm),
         block_size=config.block_size,
         hash_block_size=config.block_size,
-        log_stats=False,
+        log_stats=True,
     )
 
 
@@ -108,6 +125,7 @@ class VllmSide:
         self._output: Any = None
         self._rows: tuple[SeenRow, ...] = ()
         self._scheduled_counts = (0, 0, 0)
+        self._decoder = StepDecoder()
         self._free_request = self._scheduler._free_request
         self._scheduler._free_request = self._note_end
 
@@ -175,7 +193,7 @@ class VllmSide:
 
         scheduler, output = self._scheduler, self._output
         ids = list(output.num_scheduled_tokens)
-        scheduler.update_from_output(
+        outputs = scheduler.update_from_output(
             output,
             ModelRunnerOutput(
                 req_ids=ids,
@@ -189,7 +207,13 @@ class VllmSide:
         finished, self._finished = tuple(self._finished), []
         running = [request.request_id for request in scheduler.running]
         cached_free = self._cached_free()
+        published = self._published(outputs)
+        snapshot = None
+        if published is not None and not published.step % SNAPSHOT_EVERY:
+            snapshot = dataclasses.replace(decode_snapshot(scheduler._tracer.snapshot()), taken_unix=0.0)
         return Seen(
+            published=published,
+            snapshot=snapshot,
             rows=self._rows,
             preempted=frozenset(output.preempted_req_ids or ()),
             waiting=tuple(
@@ -212,6 +236,21 @@ class VllmSide:
             cached_free=cached_free,
             reset=reset,
         )
+
+    def _published(self, outputs: dict[int, Any]) -> EngineStep | None:
+        """What the worker's trace of vLLM tells of the step, without its times."""
+        from workers.engine.vllm_tracer import PAYLOAD
+
+        assert not self._scheduler._tracer.problem, self._scheduler._tracer.problem
+        told = [
+            payload
+            for output in outputs.values()
+            if output.scheduler_stats is not None
+            for payload in (output.scheduler_stats.ec_connector_stats or {}).get(PAYLOAD, ())
+        ]
+        steps = [self._decoder.step(decode(payload)) for payload in told]
+        assert len(steps) <= 1, "a step comes with its own output"
+        return dataclasses.replace(steps[0], started_unix=0.0, schedule_s=0.0, execute_s=0.0) if steps else None
 
     def _sampled(self, request_id: str) -> list[int]:
         request = self._scheduler.requests.get(request_id)

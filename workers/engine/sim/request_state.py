@@ -29,6 +29,7 @@ class RequestState:
         "limit",
         "order",
         "preempted",
+        "prefilling",
         "priority",
         "prompt_tokens",
         "request_id",
@@ -54,6 +55,7 @@ class RequestState:
         self.cache_at = _NEVER
         self.waiting = True
         self.preempted = False
+        self.prefilling = False
 
     @property
     def output_tokens(self) -> int:

@@ -47,12 +47,5 @@ class Scheduled:
         return tuple(StepWaiting(*head) for head in self.heads)
 
 
-def kind_of(computed: int, end: int, prompt_tokens: int) -> StepKind:
-    """Of a row that computes the tokens ``computed`` to ``end``. Output that is computed anew counts as decode."""
-    if computed >= prompt_tokens:
-        return StepKind.DECODE
-    return StepKind.LAST_PREFILL if end >= prompt_tokens else StepKind.PREFILL
-
-
 def head_of(state: RequestState) -> Head:
     return (state.request_id, len(state.tokens), state.priority, state.preempted)

@@ -19,16 +19,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from control_plane.contracts.errors import Conflict, DropReason, InvalidRequest
-from control_plane.contracts.step import BlockSnapshot, BlockTable, SharedBlock, StepFinished, StepWaiting
+from control_plane.contracts.step import BlockSnapshot, BlockTable, SharedBlock, StepFinished, StepKind, StepWaiting
 from workers.engine.sim.block_pool import BlockCounts, BlockPool
 from workers.engine.sim.config import SchedulerConfig
 from workers.engine.sim.request import SimRequest
 from workers.engine.sim.request_state import RequestState
-from workers.engine.sim.scheduled import Row, Scheduled, head_of, kind_of
+from workers.engine.sim.scheduled import Row, Scheduled, head_of
 from workers.engine.sim.waiting import waiting_queue
 
 WAITING_SHOWN = 64
 """As many of the queue a step tells."""
+
+PREFILL, LAST_PREFILL, DECODE = StepKind.PREFILL, StepKind.LAST_PREFILL, StepKind.DECODE
 
 
 class SimScheduler:
@@ -96,7 +98,7 @@ class SimScheduler:
             tokens=config.max_num_batched_tokens - budget,
             batch=list(batch.values()),
             states=[state for state in batch if state.computed >= len(state.tokens)],
-            preempted=tuple(preempted),
+            preempted=tuple(sorted(preempted)),
             heads=[head_of(state) for state in waiting.head(WAITING_SHOWN)] if len(waiting) else (),
             waiting_total=len(waiting),
         )
@@ -166,7 +168,7 @@ class SimScheduler:
             tables=tuple(BlockTable(state.request_id, tuple(state.blocks), state.computed) for state in self._running),
             shared=tuple(SharedBlock(block, references) for block, references in self._pool.shared()),
             cached_free=self._pool.idle(),
-            waiting=self.waiting(),
+            waiting=self.waiting(WAITING_SHOWN),
         )
 
     def _long_prefill_threshold(self) -> int:
@@ -216,9 +218,15 @@ class SimScheduler:
                 state.capacity += missing * block_size
             if end >= state.cache_at:
                 self._cache(state, end // block_size)
+            if end < len(state.tokens):
+                kind = PREFILL
+            elif state.prefilling:
+                kind, state.prefilling = LAST_PREFILL, False
+            else:
+                kind = DECODE
             batch[state] = (
                 state.request_id,
-                kind_of(computed, end, state.prompt_tokens),
+                kind,
                 tokens,
                 computed,
                 state.prompt_tokens,
@@ -276,10 +284,11 @@ class SimScheduler:
             if not resumed:
                 state.cached_tokens = computed
             state.waiting = state.preempted = False
+            state.prefilling = end < total
             running.append(state)
             batch[state] = (
                 state.request_id,
-                kind_of(computed, end, state.prompt_tokens),
+                LAST_PREFILL if end == total else PREFILL,
                 tokens,
                 computed,
                 state.prompt_tokens,

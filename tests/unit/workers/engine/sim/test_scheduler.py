@@ -176,7 +176,7 @@ def test_the_last_admitted_is_preempted_and_comes_back_first() -> None:
         assert not any(end.request_id == "c" for end in ended)
         scheduled, ended = step(sim)
     row = next(row for row in scheduled.rows if row.request_id == "b")
-    assert (row.resumed, row.joined, row.output_tokens, row.kind) == (True, False, 5, StepKind.DECODE)
+    assert (row.resumed, row.joined, row.output_tokens, row.kind) == (True, False, 5, StepKind.LAST_PREFILL)
     assert row.blocks == len(row.new_blocks)
     assert [end.request_id for end in drain(sim)] == ["b", "c"]
 
