@@ -7,7 +7,7 @@ from itertools import groupby
 
 from console import figures
 from console.plain.table import Column, table
-from console.text import fit
+from console.text import fit, literal
 from control_plane.contracts.step import BlockSnapshot, BlockTable
 
 
@@ -20,19 +20,19 @@ def block_lines(snapshot: BlockSnapshot, worker_id: str, room: int | None) -> It
     )
     yield sums(snapshot)
     if snapshot.tables:
-        columns = (
-            Column[BlockTable]("REQUEST", lambda t: t.request_id, keep=9),
-            Column[BlockTable]("TOKENS", lambda t: str(t.computed), right=True, keep=6),
-            Column[BlockTable]("BLOCKS", lambda t: str(len(t.blocks)), right=True, keep=7),
-            Column[BlockTable]("SHARED", lambda t: str(len(shared.intersection(t.blocks))), right=True, keep=7),
-            Column[BlockTable]("TABLE", lambda t: runs(t.blocks, shared), keep=8),
+        columns: Sequence[Column[BlockTable]] = (
+            Column("REQUEST", lambda t: t.request_id, keep=9),
+            Column("TOKENS", lambda t: str(t.computed), right=True, keep=6),
+            Column("BLOCKS", lambda t: str(len(t.blocks)), right=True, keep=7),
+            Column("SHARED", lambda t: str(len(shared.intersection(t.blocks))), right=True, keep=7),
+            Column("TABLE", lambda t: runs(t.blocks, shared), keep=8),
         )
         yield ""
         yield from table(snapshot.tables, columns, room).lines
     lines = [
         ("shared", "  ".join(f"{run}* by {count}" for run, count in _alike(snapshot))),
         ("cached-free", runs(sorted(snapshot.cached_free))),
-        ("waiting", ", ".join(f"{each.request_id} ({each.tokens} tokens)" for each in snapshot.waiting)),
+        ("waiting", ", ".join(f"{literal(each.request_id)} ({each.tokens} tokens)" for each in snapshot.waiting)),
     ]
     yield ""
     for label, text in lines:

@@ -231,7 +231,7 @@ class VllmEngine:
                 os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"
             vllm_scheduler.install()
             self._counters = vllm_stats.Counters()
-            self._steps = vllm_steps.Steps(self.on_steps)
+            self._steps = vllm_steps.Steps(lambda steps: self.on_steps(steps))
             self.on_progress("loading the model", 0.0)
             self._llm = AsyncLLM(
                 vllm_config=config,

@@ -15,7 +15,7 @@ from console.cli.options import OutputOption
 from console.cli.output import Format, write_rows
 from console.cli.reference import bare_name, not_found
 from console.plain.data import to_json, to_yaml
-from console.plain.terminal import coloured, out, width
+from console.plain.terminal import coloured, flush, out, width
 from console.text import fit
 from control_plane.contracts.errors import InvalidRequest
 
@@ -33,10 +33,18 @@ async def top(
     every: Annotated[str, typer.Option("--every", metavar="DURATION", help="How often, with --live.")] = "1s",
     steps: Annotated[bool, typer.Option("--steps", help="What its engine does, a line a step, as it happens.")] = False,
     count: Annotated[
-        int, typer.Option("-n", "--count", metavar="N", min=0, help="With --steps, end after so many.")
+        int,
+        typer.Option("-n", "--count", metavar="N", min=0, show_default=False, help="With --steps, end after so many."),
     ] = 0,
     since: Annotated[
-        int, typer.Option("--from", metavar="STEP", min=0, help="With --steps, begin there. [default: the last ten]")
+        int,
+        typer.Option(
+            "--from",
+            metavar="STEP",
+            min=0,
+            show_default=False,
+            help="With --steps, begin there. [default: the last ten]",
+        ),
     ] = 0,
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -65,7 +73,7 @@ async def top(
             _show(snapshot, output, once=False)
             if not in_place and output in (Format.TABLE, Format.WIDE):
                 out("")
-            sys.stdout.flush()
+            flush()
 
 
 def _only(snapshot: Snapshot, name: str | None, place: Place) -> Snapshot:
