@@ -25,9 +25,10 @@ class Exchange:
 
     A response is either ``respond``, or ``begin``, any number of ``send`` and ``finish``. Writes go to the kernel in
     the same turn of the loop. While ``paused`` the client reads slower than we write: hold back until ``on_drained``.
-    ``unread`` says why no more of the body is kept. ``on_gone`` is called once if the client leaves before the
-    response is whole; what is written after that is dropped. ``status`` is 0 until the response begins, and 499 in the
-    end for a client that left; ``refused`` is the error that the answer is, or ended in.
+    ``unread`` says why no more of the body is kept; ``refusal`` what the connection answers to a request that broke the
+    protocol. ``on_gone`` is called once if the client leaves before the response is whole; what is written after that
+    is dropped. ``status`` is 0 until the response begins, and 499 in the end for a client that left; ``refused`` is the
+    error that the answer is, or ended in.
 
     ``route``, ``key``, ``request_id`` and the ``auth_s`` it took belong to the application.
     """
@@ -51,6 +52,7 @@ class Exchange:
         "on_gone",
         "paused",
         "received",
+        "refusal",
         "refused",
         "request_id",
         "route",
@@ -80,6 +82,7 @@ class Exchange:
         self.received = 0
         self.complete = False
         self.unread: InferDeckError | None = None
+        self.refusal: InferDeckError | None = None
         self.fresh = True
         self.chunked = True
         self.keep_alive = True
@@ -132,7 +135,7 @@ class Exchange:
         self.respond(error.status.http, error_body(error), headers=error_headers(error) + headers)
 
     def begin(self, status: int, headers: bytes, payload: bytes) -> None:
-        """Start a streamed response with its first piece, in one write."""
+        """Start a streamed response with its first piece, which may be empty, in one write."""
         if self.ended:
             return
         self.status = status
@@ -145,15 +148,15 @@ class Exchange:
         self._connection.write(self._head(status, framing + headers) + self._frame(payload))
 
     def send(self, payload: bytes) -> None:
-        """The next piece; not empty."""
+        """The next piece; an empty one is none."""
         if not self.ended:
-            self._connection.write(b"%x\r\n%b\r\n" % (len(payload), payload) if self.chunked else payload)
+            self._connection.write(self._frame(payload))
 
     def finish(self, payload: bytes = b"") -> None:
         """The last piece, which may be empty, and the end of a streamed response."""
         if self.ended:
             return
-        data = self._frame(payload) if payload else b""
+        data = self._frame(payload)
         self._connection.write(data + b"0\r\n\r\n" if self.chunked else data)
         self._end()
 
@@ -172,7 +175,8 @@ class Exchange:
         self._let_go()
 
     def _frame(self, payload: bytes) -> bytes:
-        return b"%x\r\n%b\r\n" % (len(payload), payload) if self.chunked else payload
+        # A chunk of no bytes would be the end of the body.
+        return b"%x\r\n%b\r\n" % (len(payload), payload) if self.chunked and payload else payload
 
     def _head(self, status: int, headers: bytes) -> bytes:
         identifier = b"x-request-id: %b\r\n" % self.request_id.encode() if self.request_id else b""

@@ -187,7 +187,9 @@ def test_requests_cut_and_joined_anywhere_are_the_same_requests(shared: Loop, da
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
-STEPS = st.lists(st.tuples(st.integers(0, 1), TEXT), max_size=8)
+# A step has no text while a character is not whole yet, or while a stop string may have begun.
+NOTHING_YET = st.lists(st.tuples(st.integers(0, 1), st.just("")), max_size=2)
+STEPS = st.builds(list.__add__, NOTHING_YET, st.lists(st.tuples(st.integers(0, 1), TEXT), max_size=8))
 
 
 class Cut(httpx.AsyncByteStream):
@@ -205,10 +207,17 @@ class Cut(httpx.AsyncByteStream):
             start, index = start + size, index + 1
 
 
-@given(STEPS, st.booleans(), st.booleans(), st.integers(1, 2), st.lists(st.integers(1, 60), min_size=1, max_size=6))
+@given(
+    st.booleans(),
+    STEPS,
+    st.booleans(),
+    st.booleans(),
+    st.integers(1, 2),
+    st.lists(st.integers(1, 60), min_size=1, max_size=6),
+)
 @BOUNDED
 def test_every_stream_has_the_grammar_and_the_official_client_reads_it_however_it_is_cut(
-    shared: Loop, steps: list[tuple[int, str]], fails: bool, usage: bool, choices: int, sizes: list[int]
+    shared: Loop, chat: bool, steps: list[tuple[int, str]], fails: bool, usage: bool, choices: int, sizes: list[int]
 ) -> None:
     steps = [(choice % choices, text) for choice, text in steps]
 
@@ -228,23 +237,34 @@ def test_every_stream_has_the_grammar_and_the_official_client_reads_it_however_i
         fields: dict[str, Any] = {"stream": True, "n": choices}
         if usage:
             fields["stream_options"] = {"include_usage": True}
-        answer = await rig.chat(**fields)
+        client = await rig.connect()
+        if chat:
+            client.send(request(body=chat_body() | fields))
+        else:
+            client.send(request(COMPLETIONS, {"model": MODEL, "prompt": "hi"} | fields))
+        answer = await client.answer()
         rig.router.play = echo_words
+        client.send(request("/health", method="GET"))
+        assert (await client.answer()).json == {"status": "ok"}
+        client.close()
         if fails and not steps:
             assert answer.status == 502
             return
-        check_grammar(events(answer.body), choices, usage)
+        check_grammar(events(answer.body), choices, usage, chat=chat)
         whole = {index: "".join(text for choice, text in steps if choice == index) for index in range(choices)}
-        read, error = await read_with_official_client(answer.body, sizes)
-        assert read == whole
+        read, error = await read_with_official_client(answer.body, sizes, chat=chat)
+        assert {index: text for index, text in read.items() if text} == {
+            index: text for index, text in whole.items() if text
+        }
         assert error == ("worker_lost" if fails else None)
 
     shared.runner.run(one())
 
 
-def check_grammar(found: list[Any], choices: int, usage: bool) -> None:
-    """role, deltas, finish for each choice; then usage where asked for; then [DONE], or an error anywhere instead."""
-    state = dict.fromkeys(range(choices), "new")
+def check_grammar(found: list[Any], choices: int, usage: bool, *, chat: bool) -> None:
+    """role (of a chat), deltas, finish for each choice; then usage where asked for; then [DONE], or an error anywhere
+    instead."""
+    state = dict.fromkeys(range(choices), "new" if chat else "open")
     ended = False
     seen_usage = False
     for event in found:
@@ -265,7 +285,14 @@ def check_grammar(found: list[Any], choices: int, usage: bool) -> None:
             seen_usage = True
         else:
             (choice,) = event["choices"]
-            index, delta = choice["index"], choice["delta"]
+            index = choice["index"]
+            if not chat:
+                assert state[index] == "open"
+                if choice["finish_reason"] is not None:
+                    assert choice["text"] == ""
+                    state[index] = "finished"
+                continue
+            delta = choice["delta"]
             if state[index] == "new":
                 assert delta == {"role": "assistant", "content": ""}
                 state[index] = "open"
@@ -282,7 +309,7 @@ def check_grammar(found: list[Any], choices: int, usage: bool) -> None:
     assert ended
 
 
-async def read_with_official_client(body: bytes, sizes: list[int]) -> tuple[dict[int, str], str | None]:
+async def read_with_official_client(body: bytes, sizes: list[int], *, chat: bool) -> tuple[dict[int, str], str | None]:
     def reply(_: httpx.Request) -> httpx.Response:
         return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=Cut(body, sizes))
 
@@ -291,11 +318,16 @@ async def read_with_official_client(body: bytes, sizes: list[int]) -> tuple[dict
         httpx.AsyncClient(transport=httpx.MockTransport(reply)) as http,
         openai.AsyncOpenAI(base_url="http://test/v1", api_key=KEY, max_retries=0, http_client=http) as client,
     ):
-        stream = await client.chat.completions.create(model=MODEL, messages=[], stream=True)
+        stream: openai.AsyncStream[Any]
+        if chat:
+            stream = await client.chat.completions.create(model=MODEL, messages=[], stream=True)
+        else:
+            stream = await client.completions.create(model=MODEL, prompt="", stream=True)
         try:
             async for chunk in stream:
                 for choice in chunk.choices:
-                    texts[choice.index] = texts.get(choice.index, "") + (choice.delta.content or "")
+                    text = choice.delta.content if chat else choice.text
+                    texts[choice.index] = texts.get(choice.index, "") + (text or "")
         except openai.APIError as error:
             return texts, str(error.code)
     return texts, None
