@@ -166,13 +166,13 @@ class Recorder:
         if self._snapshot is None and self.tally.snapshots:
             self._tell("the platform is back")
         if self._snapshot is None or now >= self._keyframe_due:
-            self._add(Kind.SNAPSHOT, packed(snapshot), keyframe=True)
+            heard = self._add(Kind.SNAPSHOT, packed(snapshot), keyframe=True)
             for worker_id, tables in self._tables.items():
                 self._add(Kind.TABLES, packed(tables.frame()), worker_id)
             self._keyframe_due = now + KEYFRAME_S
         else:
-            self._add(Kind.CHANGES, changes(*self._snapshot, snapshot))
-        self._snapshot = (snapshot, self._batches.last_unix)
+            heard = self._add(Kind.CHANGES, changes(*self._snapshot, snapshot))
+        self._snapshot = (snapshot, heard)
         self.tally.snapshots += 1
 
     async def _hear_events(self, source: Source) -> None:
@@ -254,13 +254,15 @@ class Recorder:
         self._add(Kind.GAP, Gap(reason).to_json(), subject)
         self.tally.gaps += lost
 
-    def _add(self, kind: Kind, payload: bytes, subject: str = "", *, keyframe: bool = False) -> None:
+    def _add(self, kind: Kind, payload: bytes, subject: str = "", *, keyframe: bool = False) -> float:
+        """The record's time."""
         self._batches.add(Record(kind, self._clock(), payload, subject), keyframe=keyframe)
         self.tally.records += 1
         if self._batches.full:
             self._space.clear()
         if self._batches.frame_ready:
             self._waiting.set()
+        return self._batches.last_unix
 
     async def _write(self) -> None:
         """To disk, soon: after FLUSH_S, or when a frame is full."""

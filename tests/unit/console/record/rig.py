@@ -62,12 +62,19 @@ class Recorded:
 
 
 @asynccontextmanager
-async def recording(path: Path, platform: Platform | None = None, *, steps: bool = True) -> AsyncIterator[Recorded]:
+async def recording(
+    path: Path, platform: Platform | None = None, *, steps: bool = True, ticking: bool = False
+) -> AsyncIterator[Recorded]:
     platform = platform or Platform()
     now = [NOW]
     told: list[str] = []
+
+    def clock() -> float:
+        now[0] += 1e-4 if ticking else 0.0
+        return now[0]
+
     with DeckWriter.open(path, SESSION) as writer:
-        recorder = Recorder(platform.connect, writer, SESSION, steps=steps, clock=lambda: now[0], tell=told.append)
+        recorder = Recorder(platform.connect, writer, SESSION, steps=steps, clock=clock, tell=told.append)
         ending = asyncio.Event()
         running = asyncio.create_task(recorder.run(ending))
         driven = Recorded(path, platform, recorder, writer, ending, now, told)

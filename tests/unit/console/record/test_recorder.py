@@ -58,6 +58,17 @@ async def test_reading_can_begin_at_every_keyframe(tmp_path: Path) -> None:
             assert rest == told[told.index(rest[0]) :]
 
 
+async def test_a_clock_that_never_stands_still(tmp_path: Path) -> None:
+    """Between a snapshot and the block tables of its keyframe too."""
+    told = [snapshot(NOW + n / 2, revision=n + 1, workers=(worker("w1"),)) for n in range(30)]
+    async with recording(tmp_path / "a.deck", ticking=True) as driven:
+        await driven.hear(told[0])
+        await driven.steps_of("w1", StepFrame(steps(1, 5), state(5), base()))
+        await driven.hear(*told[1:])
+    assert values(tmp_path / "a.deck", Snapshot) == told
+    assert len(entries(tmp_path / "a.deck", Kind.TABLES)) == 1
+
+
 async def test_events_are_recorded_once(tmp_path: Path) -> None:
     old, new = Event(1, NOW - 9, "scaled", "pool/p", "to 2"), Event(2, NOW, "worker_lost", "worker/w", "gone", "error")
     platform = Platform(history=[old])
