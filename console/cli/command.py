@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 
 from console.cli.exits import Ended, code_of, tell
 from console.home import Home, Target, target_for
+from console.plain.terminal import flush
 from control_plane.contracts.errors import InferDeckError
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def _bound(function: Callable[..., Awaitable[None] | None]) -> Callable[..., Non
                 import asyncio
 
                 asyncio.run(_await(result))
-            sys.stdout.flush()
+            flush()
         except BrokenPipeError:
             _reader_left()
         except InferDeckError as error:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 from console.home import Unreachable
-from console.plain.terminal import paint
+from console.plain.terminal import OutputLost, flush, paint
 from console.text import literal
 from control_plane.contracts.errors import (
     Forbidden,
@@ -43,7 +44,8 @@ def code_of(error: InferDeckError) -> int:
 
 def tell(message: str, hint: str = "") -> None:
     """An error on stderr."""
-    sys.stdout.flush()
+    with contextlib.suppress(OutputLost):
+        flush()
     print(f"{paint('error:', 'bad', sys.stderr)} {literal(message, keep=chr(10))}", file=sys.stderr)
     if hint:
         print(f"{paint('hint:', 'strong', sys.stderr)} {literal(hint, keep=chr(10))}", file=sys.stderr)

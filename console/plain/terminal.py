@@ -6,10 +6,14 @@ never gets an escape sequence or a shortened value.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from typing import TextIO
+
+from control_plane.contracts.errors import InferDeckError
 
 STYLES = {"good": "32", "watch": "33", "bad": "31", "quiet": "2", "strong": "1", "title": "1"}
 
@@ -42,14 +46,36 @@ def paint(text: str, style: str | None, stream: TextIO | None = None) -> str:
     return f"\x1b[{STYLES[style]}m{text}\x1b[0m"
 
 
+class OutputLost(InferDeckError):
+    """What was to be written to stdout cannot be: a full disk, a closed file. A reader that left is none of these."""
+
+
 def out(text: str, end: str = "\n") -> None:
-    """A line of data."""
-    sys.stdout.write(text + end)
+    """A line of data. Raises OutputLost, or BrokenPipeError where the reader has left."""
+    with _output():
+        sys.stdout.write(text + end)
+
+
+def flush() -> None:
+    """Let out what was written. Raises as ``out`` does."""
+    with _output():
+        sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def _output() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise OutputLost(f"the output cannot be written: {error.strerror or error}") from None
 
 
 def say(text: str, style: str | None = None) -> None:
     """A line of narration."""
-    sys.stdout.flush()
+    flush()
     print(paint(text, style, sys.stderr), file=sys.stderr, flush=True)
 
 

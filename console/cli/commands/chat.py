@@ -13,7 +13,7 @@ from console.cli.command import USE, Place, command
 from console.cli.exits import INTERRUPTED, Ended, tell
 from console.cli.options import ApiKeyEnvOption, ApiKeyFilesOption, OutputOption, UrlOption
 from console.cli.output import Format, write_data
-from console.plain.terminal import interactive, out, say
+from console.plain.terminal import flush, interactive, out, say
 from console.text import literal
 from control_plane.contracts.errors import InferDeckError, InvalidRequest
 
@@ -149,7 +149,7 @@ class Talk:
             say(f"cancelled after {figures.plural(len(answer.token_times), 'token')}", "watch")
             raise Ended(INTERRUPTED) from None
         finally:
-            sys.stdout.flush()
+            flush()
         whole = "".join(answer.text)
         if shown and answer.token_times and not whole.endswith("\n"):
             out("")
@@ -162,8 +162,8 @@ class Talk:
 
 
 def _write(text: str, at: float) -> None:
-    sys.stdout.write(literal(text, keep="\n\t"))
-    sys.stdout.flush()
+    out(literal(text, keep="\n\t"), end="")
+    flush()
 
 
 def measured(answer: Answer, whole: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import typer
 from console.cli.command import PLATFORM, Place, command
 from console.cli.exits import FAILED, INTERRUPTED, Ended
 from console.home import Home
-from console.plain.terminal import is_terminal, out, say
+from console.plain.terminal import flush, is_terminal, out, say
 from control_plane.contracts.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _tour(config: Path | None) -> int:
     def line(text: str) -> None:
         progress.clear()
         out(text)
-        sys.stdout.flush()
+        flush()
 
     settings = {} if config is None else {"config": config.read_text()}
 

@@ -12,7 +12,7 @@ from console.cli.options import OutputOption
 from console.cli.output import Format, write_data
 from console.plain.data import to_json, to_yaml
 from console.plain.event_line import event_line
-from console.plain.terminal import out, width
+from console.plain.terminal import flush, out, width
 
 
 @command("events", LOOK)
@@ -40,6 +40,6 @@ async def events(
             else:
                 out(to_yaml([data_of(event)]) if output is Format.YAML else to_json(data_of(event), indent=None))
             if follow:
-                sys.stdout.flush()
+                flush()
     if not follow and output in (Format.JSON, Format.YAML):
         write_data(listed, output)

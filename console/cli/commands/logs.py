@@ -18,7 +18,7 @@ from console.cli.reference import bare_name, kind_of
 from console.home import Home, Unreachable
 from console.log_lines import parsed, readable
 from console.plain.data import to_json, to_yaml
-from console.plain.terminal import out, say, width
+from console.plain.terminal import flush, out, say, width
 from console.text import literal, wrap
 from control_plane.contracts.errors import InvalidRequest, NotFound
 
@@ -73,7 +73,7 @@ async def _print(pieces: AsyncIterator[bytes], name: str, output: Format) -> Non
         *lines, rest = (rest + decoder.decode(piece)).split("\n")
         for line in lines:
             _line(line, name, output)
-        sys.stdout.flush()
+        flush()
     if rest := rest + decoder.decode(b"", final=True):
         _line(rest, name, output)
 

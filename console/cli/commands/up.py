@@ -12,7 +12,7 @@ from console.cli.exits import Ended
 from console.cli.options import ConfigOption, OutputOption
 from console.cli.output import Format, write_data
 from console.home import Home, State
-from console.plain.terminal import out, paint, say
+from console.plain.terminal import flush, out, paint, say
 from console.text import literal, pad
 from control_plane.contracts.errors import InvalidRequest
 
@@ -64,7 +64,6 @@ async def up(
 
 def show(home: Home, state: State, snapshot: Snapshot, output: Format, *, stays: bool) -> None:
     """Where everything is: the data on stdout, what to do next on stderr."""
-    import sys
 
     from console.facts import curl, fact_lines, facts
 
@@ -78,7 +77,7 @@ def show(home: Home, state: State, snapshot: Snapshot, output: Format, *, stays:
             out("")
             for line in curl(state, snapshot.models[0].name):
                 out(f"  {literal(line)}")
-    sys.stdout.flush()
+    flush()
     say("")
     end = "Ctrl-C stops everything" if stays else home.up_command("down")
     say(f"next: {home.up_command('console')} · {home.up_command('chat')} · {end}", "quiet")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -61,6 +62,28 @@ def test_no_line_is_wider_than_twenty_columns(operator: FakeOperator, home: Path
     screen = Screen.run(home, *words, columns=20)
     assert screen.end() == 0
     assert [line for line in screen.lines if width(line) > 20] == []
+
+
+@pytest.mark.parametrize(
+    ("redirection", "why"), [(">&-", "Bad file descriptor"), (">/dev/full", "No space left on device")]
+)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", ["get workers", "get workers -o json", "describe worker/smollm2-1", "logs smollm2-1"])
+def test_output_that_cannot_be_written_is_an_error_in_one_line(
+    operator: FakeOperator, home: Path, redirection: str, why: str, unbuffered: str, words: str
+) -> None:
+    env = {**os.environ, "INFERDECK_HOME": str(home), "PYTHONUNBUFFERED": unbuffered}
+    script = f"{shlex.join(COMMAND)} {words} {redirection}"
+    ran = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert (ran.returncode, ran.stderr) == (1, f"error: the output cannot be written: {why}\n")
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "<&-"])
+def test_a_closed_stderr_or_stdin_changes_nothing(operator: FakeOperator, home: Path, closed: str) -> None:
+    env = {**os.environ, "INFERDECK_HOME": str(home)}
+    script = f"{shlex.join(COMMAND)} get workers -o name {closed}"
+    ran = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert (ran.returncode, ran.stdout.splitlines()) == (0, ["worker/smollm2-1", "worker/smollm2-2"])
 
 
 def test_json_is_the_same_on_a_terminal_and_in_a_pipe(operator: FakeOperator, home: Path) -> None:
