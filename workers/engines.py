@@ -11,6 +11,7 @@ from workers.engine.base import Engine
 
 _ENGINES = {
     "vllm": ("workers.engine.vllm_engine", "VllmEngine"),
+    "sim": ("workers.engine.sim.engine", "SimEngine"),
     "scripted": ("workers.engine.scripted", "ScriptedEngine"),
 }
 

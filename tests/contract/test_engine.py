@@ -85,6 +85,7 @@ class Subject:
     loop_scope="module",
     params=[
         "scripted",
+        "sim",
         pytest.param("vllm", marks=[pytest.mark.real_vllm, pytest.mark.forks]),
     ],
 )

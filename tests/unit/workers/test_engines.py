@@ -17,7 +17,7 @@ def test_an_engine_is_made_by_name(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_is_a_wrong_setting(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="scripted, vllm") as caught:
+    with pytest.raises(SettingsError, match="scripted, sim, vllm") as caught:
         make_engine(scripted_spec(tmp_path, engine="nope"))
     assert caught.value.param == "engine"
 

@@ -17,14 +17,14 @@ class Answers:
     """Makes the tokens of every answer. ``default_tokens`` is the length where neither script nor request says one."""
 
     def __init__(self, tokenizer: ByteTokenizer, default_tokens: int) -> None:
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         self._default_tokens = default_tokens
         words = [tokenizer.encode(" " + word) for word in WORDS]
         self._words: list[Steps] = [[(token,) for token in word] for word in words]
 
     def steps(self, generate: Generate, script: Script, choice: int) -> Steps:
         """The token ids of each step. At least one step with one token: a model always says something."""
-        tokenizer = self._tokenizer
+        tokenizer = self.tokenizer
         if script.bytes is not None:
             steps = [tuple(tokenizer.encode_bytes(_unhex(piece))) for piece in script.bytes]
         elif script.pieces is not None:
@@ -32,11 +32,11 @@ class Answers:
         elif script.text is not None:
             steps = [(token,) for token in tokenizer.encode(script.text)]
         else:
-            return self._words_for(generate, script, choice)
+            return self.invented(generate, script, choice)
         steps = [step for step in steps if step] or [(tokenizer.eos_id,)]
         return steps if script.tokens is None else _exactly(steps, script.tokens)
 
-    def _words_for(self, generate: Generate, script: Script, choice: int) -> Steps:
+    def invented(self, generate: Generate, script: Script, choice: int) -> Steps:
         """Common words: the same for the same prompt, seed and choice."""
         sampling = generate.sampling
         wanted = self._default_tokens if script.tokens is None else script.tokens

@@ -50,6 +50,10 @@ class Script:
     def deadly(self) -> bool:
         return self.die_after is not None or self.engine_dies_after is not None
 
+    @property
+    def timed(self) -> bool:
+        return self.delay_s is not None or self.prefill_s is not None or self.stall_s > 0
+
 
 _KINDS: dict[str, tuple[type, ...]] = {
     "tokens": (int,),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Self
 
-from control_plane.contracts.errors import SettingsError
+from workers.engine.modelless.arguments import read_arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +36,7 @@ class ScriptedSettings:
 
     @classmethod
     def read(cls, engine_args: dict[str, Any]) -> Self:
-        known = {field.name: type(field.default) for field in fields(cls)}
-        for name, value in engine_args.items():
-            kind = known.get(name)
-            if kind is None:
-                raise SettingsError(
-                    f"the scripted engine has no argument {name!r}; it has {', '.join(sorted(known))}",
-                    param=f"engine_args.{name}",
-                )
-            if not isinstance(value, (int, float) if kind is float else kind):
-                raise SettingsError(f"engine_args.{name} can't be {value!r}", param=f"engine_args.{name}")
-        settings = cls(**engine_args)
+        settings = read_arguments(cls, engine_args, "scripted")
         if settings.total_blocks * settings.block_size < settings.max_context:
             room = settings.total_blocks * settings.block_size
             settings = cls(**{**engine_args, "max_context": room})

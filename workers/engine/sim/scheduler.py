@@ -7,8 +7,8 @@ prefill. Who cannot get a block pushes out the least important of the running, w
 What is left of the token budget goes to the waiting, in their order, until one does not fit.
 
 Not modelled: speculative decoding, LoRA, multi-modal inputs, structured output, KV connectors (P/D, offloading),
-sliding window and Mamba layers, data-parallel throttling, streaming input. Nor is asynchronous scheduling, which vLLM
-uses on GPUs: it makes the same batches, but sees a stop token one step later.
+sliding window and Mamba layers, data-parallel throttling, streaming input. Nor asynchronous scheduling, which vLLM uses
+on GPUs: a step is decided there while the one before it runs, so what an ended request held is free a step later.
 
 Pure: time is passed in, tokens too. Calls alternate, ``schedule`` and ``complete``; ``add`` and ``abort`` may come
 between any two.
