@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -115,12 +115,17 @@ def rows(shown: Sequence[Column], cursor: int, moment: Moment, tape: Tape, sort:
 
     Those who are there at the moment come first, in the order asked for; then who has ended, the latest first.
     """
-    lives: dict[str, _Life] = {}
-    for table in moment.tables:
-        lives[table.request_id] = _Life(len(shown), cursor)
+    lives = {table.request_id: _Life(len(shown), cursor, 0) for table in moment.tables}
+    known_from = 0
     for index, column in enumerate(shown):
-        if column.step is not None:
-            _mark(column.step, index, lives, len(shown), cursor)
+        if column.step is None:
+            known_from = index + 1
+            continue
+        for name in _named(column.step):
+            if name not in lives:
+                lives[name] = _Life(len(shown), cursor, known_from)
+            lives[name].known_from = known_from
+        _mark(column.step, index, lives)
     blocks = {table.request_id: len(table.blocks) for table in moment.tables}
     made = [life.row(name, tape.badges.get(name, 0), blocks.get(name, 0)) for name, life in lives.items()]
     return sorted(made, key=lambda row: _order(row, sort))
@@ -133,32 +138,38 @@ def _order(row: GridRow, sort: Sort) -> tuple[int, int, int]:
     return 0, by.get(sort, 0), row.badge
 
 
-def _mark(step: EngineStep, index: int, lives: dict[str, _Life], width: int, cursor: int) -> None:
-    def life(request_id: str) -> _Life:
-        if request_id not in lives:
-            lives[request_id] = _Life(width, cursor)
-        return lives[request_id]
+def _named(step: EngineStep) -> Iterator[str]:
+    """Everybody of whom the step says something; some more than once."""
+    yield from (waiting.request_id for waiting in step.waiting)
+    yield from step.preempted
+    yield from (row.request_id for row in step.rows)
+    yield from (finished.request_id for finished in step.finished)
 
+
+def _mark(step: EngineStep, index: int, lives: Mapping[str, _Life]) -> None:
     for waiting in step.waiting:
-        life(waiting.request_id).waits(index, waiting)
+        lives[waiting.request_id].waits(index, waiting)
     for name in step.preempted:
-        life(name).preempted(index, step.step)
+        lives[name].preempted(index, step.step)
     for row in step.rows:
-        life(row.request_id).runs(index, step.step, row)
+        lives[row.request_id].runs(index, step.step, row)
     for finished in step.finished:
-        life(finished.request_id).ends(index, step.step, finished.reason, finished.output_tokens)
+        lives[finished.request_id].ends(index, step.step, finished.reason, finished.output_tokens)
 
 
 class _Life:
-    """What the columns say of one request, gathered from left to right."""
+    """What the columns say of one request, gathered from left to right. ``known_from`` is the column after the last
+    gap: what a request did before a gap does not follow from what it does after it."""
 
-    def __init__(self, width: int, cursor: int) -> None:
+    def __init__(self, width: int, cursor: int, known_from: int) -> None:
+        self.known_from = known_from
         self._marks = [Mark.NONE] * width
         self._cursor = cursor
         self._since: int | None = None  # the first column of a stretch in which it holds blocks
         self._begun = False
         self._note = Note()
         self._row: StepRow | None = None
+        self._row_at = -1
         self._waiting: StepWaiting | None = None
         self._ended = False
         self._seen = False
@@ -185,7 +196,7 @@ class _Life:
         self._since = index + 1
         self._marks[index] = _KINDS.get(row.kind, Mark.DECODE)
         if index <= self._cursor:
-            self._seen, self._row, self._waiting = True, row, None
+            self._seen, self._row, self._row_at, self._waiting = True, row, index, None
 
     def ends(self, index: int, step: int, reason: str, output_tokens: int) -> None:
         if self._marks[index] is Mark.NONE:
@@ -200,12 +211,14 @@ class _Life:
     def row(self, name: str, badge: int, blocks: int) -> GridRow:
         if self._since is not None or (not self._begun and blocks):
             self._hold(len(self._marks))
+        if self._row is not None and self._row_at == self._cursor and not self._ended:
+            blocks = self._row.blocks or blocks
         standing = Standing.ENDED if self._ended else Standing.HERE if self._seen or blocks else Standing.YET_TO_COME
         return GridRow(name, badge, tuple(self._marks), standing, self._note, self._row, self._waiting, blocks)
 
     def _hold(self, until: int) -> None:
-        """It was there all the time since it was seen last; since before the first column, if never."""
-        first = self._since if self._since is not None else 0 if not self._begun else until
+        """It was there all the time since it was seen last, or since what is known begins, if never."""
+        first = self._since if self._since is not None else self.known_from if not self._begun else until
         for index in range(first, until):
             if self._marks[index] is Mark.NONE:
                 self._marks[index] = Mark.HELD

@@ -153,6 +153,8 @@ def map_head(moment: Moment, width: int, lines: int, look: Look) -> list[Span]:
     group = shape(total, width, lines).group
     line: list[Span] = [(" KV cache ", palette.title)]
     line += kv_bar(step.used_blocks / total if total else None, 27 if width >= 100 else 15, look)
+    if not moment.complete:
+        line.append(("  steps were lost: tables not whole", palette.bad))
     size = f" of {moment.block_size} tokens" if moment.block_size and width >= 100 else ""
     line.append((f"  {count(total or None)} blocks{size}", palette.dim))
     line.append((f", {group} a cell: " if group > 1 and lines else ": ", palette.dim))
@@ -163,8 +165,6 @@ def map_head(moment: Moment, width: int, lines: int, look: Look) -> list[Span]:
     line += [(", ", palette.dim), (count(step.cached_free_blocks), palette.text)]
     line += [(f" cached {glyphs.cached_free}", palette.dim)]
     line += [(", ", palette.dim), (count(step.free_blocks), palette.text), (f" free {glyphs.free}", palette.dim)]
-    if not moment.complete:
-        line.append(("  steps were lost: tables not whole", palette.bad))
-    elif moment.cached_free is None and step.cached_free_blocks:
+    if moment.complete and moment.cached_free is None and step.cached_free_blocks:
         line.append((f"  which are cached: {UNKNOWN}", palette.watch))
     return line

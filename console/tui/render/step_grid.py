@@ -56,7 +56,7 @@ def ruler(columns: Sequence[Column], cursor: int, parts: Layout, rows: str, sort
     for (title, cells), by in zip(_NUMBERS, (Sort.CONTEXT, Sort.BLOCKS, None), strict=True):
         line += [(" ", dim), *fit([(title, _title(sort is by, look))], cells, right=True)]
     if parts.note:
-        line += [(" ", dim), (f"sorted by {sort.value}"[: parts.note], palette.faint)]
+        line += [(" ", dim), (f"{'sorted ' if parts.note >= 20 else ''}by {sort.value}"[: parts.note], palette.faint)]
     return line
 
 

@@ -34,15 +34,16 @@ def head(moment: Moment, behind: int | None, idle_s: float, trace: TraceState, w
         line += [(f" {glyphs.starting} step {step.step}", palette.title), (f", idle {age(idle_s)}", palette.dim)]
     else:
         line += [(f" {glyphs.arrow} step {step.step}", palette.title)]
+    words = (" tokens  ", " in batch  ", " waiting") if width >= 100 else (" tok  ", " run  ", " wait")
     line += [
         (f"  {duration(step.schedule_s + step.execute_s)}", palette.good),
         (f" ({duration(step.schedule_s)} to schedule)" if width >= 100 else "", palette.dim),
         (f"  {count(step.tokens)}", palette.series),
-        (" tokens  " if width >= 100 else " tok  ", palette.dim),
+        (words[0], palette.dim),
         (count(len(step.rows)), palette.title),
-        (" in batch  ", palette.dim),
+        (words[1], palette.dim),
         (count(step.waiting_total), palette.watch if step.waiting_total else palette.text),
-        (" waiting", palette.dim),
+        (words[2], palette.dim),
     ]
     if step.preempted:
         line.append((f"  {len(step.preempted)} preempted", palette.bad))

@@ -121,6 +121,12 @@ def test_lost_steps_are_a_gap_and_sampled_ones_are_none() -> None:
     assert shape_of(step(10), step(20), step(60, dropped=39))[2] == (0, 39, 0)
 
 
+def test_what_was_before_a_gap_does_not_follow_from_what_comes_after() -> None:
+    of = tape(step(1, row("a")), step(2, row("a")), step(6, row("a"), row("new", blocks=7), dropped=3))
+    assert marks(of) == {"a": "DD-D", "new": "   D"}
+    assert {item.request_id: item.blocks for item in grid(of)}["new"] == 7
+
+
 def test_a_gap_is_seen_in_every_row() -> None:
     of = tape(step(1, row("a")), step(5, row("a"), dropped=3))
     shown = columns(of, 1, 10)
