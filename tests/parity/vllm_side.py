@@ -34,6 +34,8 @@ _MODEL = {
 }
 """The scheduler asks a model's configuration for nothing else, and no weights are read."""
 
+_SET_BY_VLLM = ("VLLM_WORKER_MULTIPROC_METHOD", "LD_PRELOAD", "LD_LIBRARY_PATH", "LOCAL_WORLD_SIZE")
+
 
 @cache
 def _vllm_config() -> Any:
@@ -41,7 +43,7 @@ def _vllm_config() -> Any:
     vllm_env.prepare_import(on_cpu=True)
     from vllm.engine.arg_utils import AsyncEngineArgs
 
-    with TemporaryDirectory() as folder, vllm_env.restored("VLLM_LOGGING_LEVEL"):
+    with TemporaryDirectory() as folder, vllm_env.restored(*_SET_BY_VLLM):
         Path(folder, "config.json").write_text(json.dumps(_MODEL), encoding="utf-8")
         return AsyncEngineArgs(
             model=folder,
@@ -50,6 +52,7 @@ def _vllm_config() -> Any:
             max_model_len=4096,
             block_size=32,
             enforce_eager=True,
+            async_scheduling=False,
             kv_cache_memory_bytes=1 << 28,
         ).create_engine_config()
 
@@ -161,9 +164,11 @@ class VllmSide:
 
     def schedule(self) -> None:
         output = self._output = self._scheduler.schedule()
-        joined = {new.req_id: new.num_computed_tokens for new in output.scheduled_new_reqs}
-        resumed = output.scheduled_cached_reqs.resumed_req_ids
-        self._cached.update(joined)
+        starting = {new.req_id: new.num_computed_tokens for new in output.scheduled_new_reqs}
+        # Some of vLLM's model runners are told of a resumed request as of a new one.
+        joined = starting.keys() - self._cached.keys()
+        resumed = (starting.keys() | output.scheduled_cached_reqs.resumed_req_ids) - joined
+        self._cached |= {request_id: starting[request_id] for request_id in joined}
         rows = []
         for request_id, tokens in output.num_scheduled_tokens.items():
             request = self._scheduler.requests[request_id]
