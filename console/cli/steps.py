@@ -14,7 +14,7 @@ from console.cli.exits import FAILED, Ended
 from console.cli.output import Format
 from console.plain.data import plain, to_json, to_yaml
 from console.plain.steps import LEGEND, heading, lost_line, step_line, trace_words
-from console.plain.terminal import is_terminal, out, paint, say, width
+from console.plain.terminal import flush, is_terminal, out, paint, say, width
 from console.text import literal
 from control_plane.contracts.step import StepFrame, TraceMode
 
@@ -69,7 +69,7 @@ class _Lines:
             self._told += 1
             if count and self._told >= count:
                 return True
-        sys.stdout.flush()
+        flush()
         return False
 
 

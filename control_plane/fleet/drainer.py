@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator
 from typing import Final
 
+from control_plane.contracts.errors import Conflict
 from control_plane.contracts.fleet import DrainProgress
 from control_plane.contracts.worker import WorkerState
 from control_plane.fleet.changes import Changes
@@ -25,12 +26,17 @@ class Drainer:
         self._changes = changes
 
     async def progress(self, timeout_s: float) -> AsyncGenerator[DrainProgress]:
-        """Now, and whenever the work that is left changes; the last one is done or timed out. 0: no end."""
+        """Now, and whenever the work that is left changes; the last one is done or timed out. 0: no end.
+
+        Raises Conflict when the drain is called off.
+        """
         deadline = time.monotonic() + timeout_s if timeout_s > 0 else float("inf")
         last: DrainProgress | None = None
         while True:
             revision = self._changes.revision
             now = self.now()
+            if not self._worker.draining and not now.done:
+                raise Conflict(f"the drain of worker/{self._worker.id} was called off: it was uncordoned")
             overdue = not now.done and time.monotonic() >= deadline
             if overdue:
                 now = DrainProgress(now.worker_id, now.in_flight, now.request_ids, timed_out=True, message=now.message)

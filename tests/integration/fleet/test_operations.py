@@ -101,7 +101,7 @@ async def test_cordon_drain_and_uncordon(make_deck: MakeDeck) -> None:
         assert (await operator.cordon("tiny-1")).changed
         assert not (await operator.cordon("tiny-1")).changed
         await asyncio.gather(*(deck.stream(tokens=2) for _ in range(6)))
-        snapshot = await operator.get_snapshot(finished_requests=True)
+        snapshot = await deck.until(lambda snapshot: len(snapshot.requests) == 6)
         assert {view.worker_id for view in snapshot.requests} == {"tiny-2"}
         assert (await operator.uncordon("tiny-1")).changed
         assert not (await operator.uncordon("tiny-1")).changed
@@ -118,6 +118,13 @@ async def test_cordon_drain_and_uncordon(make_deck: MakeDeck) -> None:
         assert not late[-1].done
         assert set(late[-1].request_ids) == running
         assert worker(await operator.get_snapshot(), "tiny-1").cordoned, "it stays cordoned"
+
+        watching = aiter(operator.drain("tiny-1"))
+        assert not (await anext(watching)).done
+        await operator.uncordon("tiny-1")
+        with pytest.raises(Conflict, match="called off: it was uncordoned"):
+            while True:
+                await anext(watching)
 
         steps = [step async for step in operator.drain("tiny-1")]
         assert [step.done for step in steps] == [False] * (len(steps) - 1) + [True]
