@@ -216,11 +216,27 @@ class Request:
             prompt_tokens=len(call.prompt_token_ids),
             cached_tokens=self.done.cached_tokens if self.done else 0,
             output_tokens=self.output_tokens,
-            max_tokens=call.sampling.max_tokens,
+            max_tokens=call.sampling.max_tokens * self.choices,
             ttft_s=self.first_mono - arrival if self.first_mono else 0.0,
             itl_p50_s=LatencyHistogram(self._gaps).quantile(0.5) if self._gaps else 0.0,
             duration_s=(self.end_mono or now) - arrival,
             retries=self.retries,
-            stages=tuple(self.spans),
+            stages=(*self.spans, *self._untold()),
             api=call.api,
         )
+
+    def _untold(self) -> list[Stage]:
+        """The stages at the worker as the router saw them: only an end that is whole brings the worker's own account.
+
+        What was before the first token counts as prefill.
+        """
+        if self.done is not None or not self.dispatched_mono or not self.worker_id:
+            return []
+        arrival, first, end = self.call.arrival_mono, self.first_mono, self.end_mono
+        until_first = first or end
+        stages = []
+        if until_first:
+            stages.append(Stage("prefill", self.dispatched_mono - arrival, until_first - self.dispatched_mono))
+        if first and end:
+            stages.append(Stage("decode", first - arrival, end - first))
+        return stages

@@ -767,6 +767,20 @@ class TestViews:
             ("decode", 3.0, 0.2),
         ]
 
+    def test_a_request_that_goes_on_or_was_cut_off_has_the_stages_that_the_router_saw(self) -> None:
+        stage = Stage()
+        stage.start("a")
+        handle, _ = stage.submit("r", max_tokens=9, n=2)
+        stage.now += 1.0
+        stage.link("a").token("r")
+        stage.now += 0.5
+        (running,) = stage.ledger.take(stage.now).active
+        assert running.max_tokens == 18, "of both choices"
+        assert [(s.name, s.start_s, s.duration_s) for s in running.stages][-1] == ("prefill", 0.0, 1.0)
+        handle.cancel("client_left")
+        stages = {s.name: (s.start_s, s.duration_s) for s in ended(stage)["r"].stages}
+        assert (stages["prefill"], stages["decode"]) == ((0.0, 1.0), (1.0, 0.5))
+
     def test_a_plain_call_takes_its_first_token_time_from_the_worker(self) -> None:
         stage = Stage()
         stage.start("a")
