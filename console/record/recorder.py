@@ -83,6 +83,8 @@ class Recorder:
         self._clock = clock
         self._tell = tell
         self.tally = Tally()
+        self.heard = asyncio.Event()
+        """Set with the first snapshot."""
         self._batches = Batches()
         self._batches.begin_at(writer.last_unix)
         self._space = asyncio.Event()
@@ -174,6 +176,7 @@ class Recorder:
             heard = self._add(Kind.CHANGES, changes(*self._snapshot, snapshot))
         self._snapshot = (snapshot, heard)
         self.tally.snapshots += 1
+        self.heard.set()
 
     async def _hear_events(self, source: Source) -> None:
         """All that are told, each once: a control plane that is back tells the old ones again."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from console.cli.attend import Interrupts
-    from console.record.recorder import Tally
+    from console.record.recorder import Recorder, Tally
 
 
 @command("record", LOOK)
@@ -68,7 +68,7 @@ async def record(
             tell=lambda text: say(literal(text), "watch"),
         )
         ending = asyncio.Event()
-        waiting = asyncio.create_task(_end(ending, interrupts, limit))
+        waiting = asyncio.create_task(_end(recorder, ending, interrupts, limit))
         try:
             await recorder.run(ending)
             await recorder.finish("interrupted" if interrupts.first is not None else "the time was over")
@@ -101,12 +101,19 @@ def told(tally: Tally, size: int, seconds: float, name: str) -> str:
     )
 
 
-async def _end(ending: asyncio.Event, interrupts: Interrupts, limit: float) -> None:
-    """Set when the time is over or somebody interrupts."""
+async def _end(recorder: Recorder, ending: asyncio.Event, interrupts: Interrupts, limit: float) -> None:
+    """Set when somebody interrupts, or when the time since the first snapshot is over."""
     import asyncio
     import contextlib
 
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(limit or None):
-            await interrupts.next()
-    ending.set()
+    interrupted = asyncio.create_task(interrupts.next())
+    heard = asyncio.create_task(recorder.heard.wait())
+    try:
+        await asyncio.wait({interrupted, heard}, return_when=asyncio.FIRST_COMPLETED)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit or None):
+                await interrupted
+        ending.set()
+    finally:
+        interrupted.cancel()
+        heard.cancel()
