@@ -44,7 +44,9 @@ class Settings:
 
 
 def read_settings(home: Home, config: Path | None) -> Settings:
-    command = [sys.executable, "-m", "control_plane", "settings", "--json", "--home", str(home.path)]
+    command = [sys.executable, "-m", "control_plane", "settings", "--json"]
+    if home.path != Home.find().path:  # else it finds the same one, and can say who chose it
+        command += ["--home", str(home.path)]
     if config is not None:
         command += ["--config", str(config.absolute())]
     try:

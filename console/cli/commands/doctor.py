@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import asdict
 from typing import Annotated
@@ -54,7 +55,8 @@ def doctor(
         if output is Format.WIDE:
             out("")
             for setting in settings.settings:
-                out(f"{literal(setting.key)} = {literal(repr(setting.value))}  # {literal(setting.source)}")
+                value = json.dumps(setting.value, ensure_ascii=False)
+                out(f"{literal(setting.key)} = {literal(value)}  # {literal(setting.source)}")
     if any(finding.verdict is Verdict.FAIL for finding in findings):
         raise Ended(FAILED)
 
