@@ -17,14 +17,13 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from control_plane.contracts.errors import Conflict, DropReason, InferDeckError, InvalidRequest, Unavailable, WorkerLost
-from control_plane.contracts.step import TraceMode
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1 import worker_pb2_grpc
 from control_plane.contracts.wire.channel import SERVER_OPTIONS
 from control_plane.contracts.wire.convert import from_wire, to_wire
 from control_plane.contracts.wire.frames import frame_to_wire
 from control_plane.contracts.wire.status import abort_with
-from control_plane.contracts.wire.steps import StepFrames
+from control_plane.contracts.wire.steps import StepFrames, trace_mode
 from control_plane.contracts.worker import CallError, Generate, ModelInfo, WorkerInfo, WorkerState
 from workers.calls import CallStream, CallTable
 from workers.engine.base import Engine
@@ -300,7 +299,7 @@ class _Servicer(worker_pb2_grpc.WorkerServicer):
 
     async def SetTrace(self, request: pb.SetTraceRequest, context: _Context) -> pb.TraceState:  # noqa: N802
         try:
-            state = await self._steps.set_trace(TraceMode(request.mode), request.every)
+            state = await self._steps.set_trace(trace_mode(request.mode), request.every)
         except InferDeckError as error:
             await abort_with(context, error)
         _log.info("trace", extra={"mode": state.mode.name.lower(), "every": state.every})

@@ -18,12 +18,12 @@ from grpc_reflection.v1alpha import reflection
 from control_plane.api.auth import Keys, OperatorAuth
 from control_plane.contracts.errors import Conflict, InferDeckError, InternalError, InvalidRequest
 from control_plane.contracts.fleet import GatewayIdentity, RouterReport
-from control_plane.contracts.step import TraceMode
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.v1 import operator_pb2_grpc, worker_pb2
 from control_plane.contracts.wire.channel import SERVER_OPTIONS
 from control_plane.contracts.wire.convert import from_wire, to_wire
 from control_plane.contracts.wire.status import abort_with
+from control_plane.contracts.wire.steps import trace_mode
 from control_plane.fleet.named import engine_of
 from control_plane.fleet.platform import Platform
 from control_plane.fleet.routers import Session
@@ -186,7 +186,7 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
     @_unary
     async def SetTrace(self, request: pb.WorkerTraceRequest, context: _Context) -> worker_pb2.TraceState:  # noqa: N802
         engine = engine_of(self._platform.controller, request.worker_id)
-        state = await engine.set_trace(TraceMode(request.mode), request.every)
+        state = await engine.set_trace(trace_mode(request.mode), request.every)
         return to_wire(state, worker_pb2.TraceState)
 
     @_unary

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import os
+import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -49,7 +51,6 @@ class Stand:
 
     def __init__(
         self,
-        folder: Path,
         *,
         blocks: int = 65,
         budget: int = 128,
@@ -58,7 +59,7 @@ class Stand:
         ahead: bool = False,
     ) -> None:
         self.ahead = ahead
-        self.scheduler = _scheduler(folder, blocks, budget, sequences, policy, ahead)
+        self.scheduler = _scheduler(blocks, budget, sequences, policy, ahead)
         self.tracer: Tracer = self.scheduler._tracer
         self.steps: list[EngineStep] = []
         self.truths: dict[int, Truth] = {}
@@ -189,21 +190,21 @@ def _left(step: EngineStep, name: str) -> bool:
     return any(finished.request_id == name for finished in step.finished)
 
 
-def _scheduler(folder: Path, blocks: int, budget: int, sequences: int, policy: str, ahead: bool) -> Any:
+_FOLDER = tempfile.TemporaryDirectory(prefix="inferdeck-test-")
+
+
+@functools.cache
+def _config(budget: int, sequences: int, policy: str) -> Any:
+    """Making one takes most of a second."""
     vllm_env.prepare_import(on_cpu=True)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    import torch
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.v1.core.kv_cache_utils import init_none_hash
-    from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
-    from vllm.v1.structured_output import StructuredOutputManager
-
-    from workers.engine.vllm_scheduler import AsyncWorkerScheduler, WorkerScheduler
 
     init_none_hash(_hash())
-    (folder / "config.json").write_text(json.dumps(CONFIG))
-    config = AsyncEngineArgs(
-        model=str(folder),
+    (Path(_FOLDER.name) / "config.json").write_text(json.dumps(CONFIG))
+    return AsyncEngineArgs(
+        model=_FOLDER.name,
         skip_tokenizer_init=True,
         dtype="bfloat16",
         max_model_len=2048,
@@ -217,6 +218,16 @@ def _scheduler(folder: Path, blocks: int, budget: int, sequences: int, policy: s
         kv_cache_memory_bytes=1 << 28,
         async_scheduling=False,
     ).create_engine_config()
+
+
+def _scheduler(blocks: int, budget: int, sequences: int, policy: str, ahead: bool) -> Any:
+    config = _config(budget, sequences, policy)
+    import torch
+    from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
+    from vllm.v1.structured_output import StructuredOutputManager
+
+    from workers.engine.vllm_scheduler import AsyncWorkerScheduler, WorkerScheduler
+
     config.cache_config.num_gpu_blocks = blocks
     spec = FullAttentionSpec(block_size=BLOCK, num_kv_heads=3, head_size=64, dtype=torch.bfloat16)
     kv = KVCacheConfig(num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["l0"], spec)])

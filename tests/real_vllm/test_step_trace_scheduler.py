@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,8 +23,8 @@ def ahead(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
-def stand(tmp_path: Path, ahead: bool) -> Stand:
-    return Stand(tmp_path, ahead=ahead)
+def stand(ahead: bool) -> Stand:
+    return Stand(ahead=ahead)
 
 
 def rows_of(steps: list[EngineStep], name: str) -> list[tuple[int, StepRow]]:
@@ -98,8 +97,8 @@ def test_a_name_that_lives_already_is_not_given_twice(stand: Stand) -> None:
     assert [row.request_id for row in steps[0].rows] == ["same", second]
 
 
-def test_preemption_and_what_is_computed_again(tmp_path: Path, ahead: bool) -> None:
-    stand = Stand(tmp_path, blocks=17, ahead=ahead)
+def test_preemption_and_what_is_computed_again(ahead: bool) -> None:
+    stand = Stand(blocks=17, ahead=ahead)
     stand.add("kept", range(100, 300), 60, priority=-1)
     stand.add("victim", range(1000, 1200), 60)
     steps = stand.run()
@@ -119,8 +118,8 @@ def test_preemption_and_what_is_computed_again(tmp_path: Path, ahead: bool) -> N
     assert kinds.count(StepKind.LAST_PREFILL) == 1
 
 
-def test_aborts_in_the_batch_in_the_queue_and_between_steps(tmp_path: Path, ahead: bool) -> None:
-    stand = Stand(tmp_path, sequences=2, ahead=ahead)
+def test_aborts_in_the_batch_in_the_queue_and_between_steps(ahead: bool) -> None:
+    stand = Stand(sequences=2, ahead=ahead)
     for name in ("one", "two", "queued", "later"):
         stand.add(name, range(10, 60), 30)
     stand.turn()
@@ -176,9 +175,9 @@ def traffic(stand: Stand, seed: int, mode: int = FULL) -> None:
     stand.run(3000, lambda turn: between(120 + turn))
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_the_tables_are_the_schedulers_own_at_every_step(tmp_path: Path, ahead: bool, seed: int) -> None:
-    stand = Stand(tmp_path, blocks=random.Random(seed).randrange(20, 60), ahead=ahead)
+@pytest.mark.parametrize("seed", range(6))
+def test_the_tables_are_the_schedulers_own_at_every_step(ahead: bool, seed: int) -> None:
+    stand = Stand(blocks=random.Random(seed).randrange(20, 60), ahead=ahead)
     traffic(stand, seed)
     check(stand)
     assert len(stand.steps) == stand.tracer.step > 50
@@ -187,9 +186,9 @@ def test_the_tables_are_the_schedulers_own_at_every_step(tmp_path: Path, ahead: 
     assert not stand.tracer._names
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_they_are_so_whatever_was_left_out_between(tmp_path: Path, ahead: bool, seed: int) -> None:
-    stand = Stand(tmp_path, blocks=40, ahead=ahead)
+@pytest.mark.parametrize("seed", range(6))
+def test_they_are_so_whatever_was_left_out_between(ahead: bool, seed: int) -> None:
+    stand = Stand(blocks=40, ahead=ahead)
     traffic(stand, seed, SAMPLED)
     check_sampled(stand)
     assert 0 < len(stand.steps) < stand.tracer.step
@@ -257,9 +256,7 @@ def test_a_snapshot_is_the_scheduler_as_it_is(stand: Stand) -> None:
     assert stand.snapshot().tables == ()
 
 
-def test_a_trace_that_fails_loses_steps_and_nothing_else(
-    tmp_path: Path, ahead: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trace_that_fails_loses_steps_and_nothing_else(ahead: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     broken: list[int] = []
     rows = Tracer._rows
 
@@ -271,7 +268,7 @@ def test_a_trace_that_fails_loses_steps_and_nothing_else(
         return told
 
     monkeypatch.setattr(Tracer, "_rows", sometimes)
-    stand = Stand(tmp_path, blocks=30, ahead=ahead)
+    stand = Stand(blocks=30, ahead=ahead)
     traffic(stand, 3)
     assert broken == [5, 6, 20]
     check_sampled(stand)
@@ -280,14 +277,12 @@ def test_a_trace_that_fails_loses_steps_and_nothing_else(
     assert not {5, 6, 20} & {step.step for step in stand.steps}
 
 
-def test_a_trace_that_always_fails_ends_and_says_why(
-    tmp_path: Path, ahead: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trace_that_always_fails_ends_and_says_why(ahead: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def never(self: Tracer, *args: Any) -> Any:
         raise ValueError("of the test")
 
     monkeypatch.setattr(Tracer, "_rows", never)
-    stand = Stand(tmp_path, ahead=ahead)
+    stand = Stand(ahead=ahead)
     stand.add("a", range(10, 60), 60)
     stand.run()
     assert stand.steps == []
@@ -297,11 +292,11 @@ def test_a_trace_that_always_fails_ends_and_says_why(
     assert stand.scheduler.get_request_counts() == (0, 0)
 
 
-def test_another_version_is_left_alone(tmp_path: Path, ahead: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_is_left_alone(ahead: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     import vllm
 
     monkeypatch.setattr(vllm, "__version__", "0.99.1")
-    stand = Stand(tmp_path, ahead=ahead)
+    stand = Stand(ahead=ahead)
     stand.add("a", range(10, 60), 5)
     assert stand.run() == []
     assert stand.tracer.problem == "the inside of vLLM 0.99.1 is not known here; supported is 0.32"

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from control_plane.contracts.step import EngineStep, StepFrame
+from control_plane.contracts.errors import InvalidRequest
+from control_plane.contracts.step import EngineStep, StepFrame, TraceMode
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.wire.convert import fill, to_wire
 
 KEPT = 512
 """Steps that are kept converted."""
+
+
+def trace_mode(number: int) -> TraceMode:
+    """Raises InvalidRequest for a mode of another version."""
+    try:
+        return TraceMode(number)
+    except ValueError:
+        raise InvalidRequest(f"there is no trace mode {number}", param="mode") from None
 
 
 class StepFrames:

@@ -56,31 +56,11 @@ SNAPSHOT = BlockSnapshot(
 
 
 def test_a_step_says_what_it_cost_and_what_changed() -> None:
-    assert step_line(STEP).split() == [
-        "18402",
-        "48.2",
-        "ms",
-        "312",
-        "4",
-        "3",
-        "61%",
-        "+req-b",
-        "P20",
-        "(96",
-        "cached)",
-        "^req-c",
-        "p290/700",
-        "xreq-d",
-        "preempted",
-        "-req-a",
-        "stop",
-        "after",
-        "61",
-        "tokens",
-        "d",
-        "req-a",
-        "req-e#1",
-    ]
+    said = (
+        "18402 48.2 ms 312 4 3 61% +req-b P20 (96 cached) ^req-c p290/700 xreq-d preempted"
+        " -req-a stop after 61 tokens d req-a req-e#1"
+    )
+    assert " ".join(step_line(STEP).split()) == said
     assert heading().index("BATCH BY") == step_line(STEP).index("+req-b")
 
 
