@@ -2,23 +2,22 @@
 
 httptools (llhttp) parses in its strict mode. On top of it: a bounded head (431), an absolute deadline for receiving
 (408), a bounded body, exactly one way to say how long a body is (400), and no work for a client that has left: reading
-never stops while a response is made, so a disconnect is seen at once, for plain calls as for streams.
+never stops while a response is made, so a disconnect is seen at once, for plain calls as for streams. It stops while
+responses that are made are not taken, so that what waits to be sent is bounded.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-import socket
 import time
 from collections import deque
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import httptools
 
 from control_plane.contracts.errors import (
     DropReason,
-    HeadersTooLarge,
     InferDeckError,
     InvalidRequest,
     RequestTimeout,
@@ -26,24 +25,17 @@ from control_plane.contracts.errors import (
     Unavailable,
 )
 from control_plane.gateway.http.exchange import Exchange
+from control_plane.gateway.http.head import Head, too_large, without_offer
+from control_plane.gateway.http.outflow import Outflow
 
 if TYPE_CHECKING:
     from control_plane.gateway.http.listener import Listener
 
-_READ_FIELDS = frozenset(
-    (
-        b"authorization",
-        b"connection",
-        b"content-encoding",
-        b"content-length",
-        b"content-type",
-        b"expect",
-        b"host",
-        b"transfer-encoding",
-        b"x-request-id",
-    )
-)
 _NEVER = math.inf
+
+
+class _Refused(Exception):
+    """Stops the parser."""
 
 
 class Connection(asyncio.Protocol):
@@ -55,6 +47,7 @@ class Connection(asyncio.Protocol):
         self._limits = listener.limits
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
+        self._outflow: Outflow = cast(Outflow, None)
         self._current: Exchange | None = None
         self._incoming: Exchange | None = None
         self._latest: Exchange | None = None
@@ -62,34 +55,31 @@ class Connection(asyncio.Protocol):
         self._refusal: InferDeckError | None = None
         self._in_head = False
         self._raw_head = 0
-        self._head_size = 0
-        self._target = b""
-        self._fields: dict[bytes, bytes] = {}
-        self._field_count = 0
+        self._head = Head(listener.limits)
         self._arrival_unix = 0.0
         self._arrival_mono = 0.0
+        self._body_size = 0
+        self._gap = 0
+        self._paused = False
+        self._reading = True
         self._deaf = False
+        self._closing = False
         self._discarded = 0
         self.receive_deadline = _NEVER
-        self.write_deadline = _NEVER
+        self.output_due = _NEVER
 
     # the transport's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._outflow = Outflow(self._transport, self._limits.stall_s)
         self.receive_deadline = time.monotonic() + self._limits.head_s
-        sock = transport.get_extra_info("socket")
-        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            if hasattr(socket, "TCP_USER_TIMEOUT"):
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(self._limits.stall_s * 1000))
         self._listener.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._listener.closed(self)
         self._deaf = True
-        self.receive_deadline = self.write_deadline = _NEVER
+        self.receive_deadline = self.output_due = _NEVER
         exchanges = [self._current, *self._waiting, self._incoming]
         self._current = self._incoming = None
         self._waiting.clear()
@@ -100,6 +90,7 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """A client that will send no more is taken to have left: the transport closes, and the call is cancelled."""
+        self._watch_output()
         return False
 
     def data_received(self, data: bytes) -> None:
@@ -109,101 +100,81 @@ class Connection(asyncio.Protocol):
                 self.abort()
             return
         was_in_head = self._in_head
+        self._gap += len(data)
         self._feed(data)
-        if self._in_head:
-            self._check_head(len(data) if was_in_head else 0)
+        if self._refusal is None:
+            self._bound(len(data) if was_in_head else 0)
         if self._refusal is not None:
-            self._refuse()
-        elif self._current is not None and self._current.fresh:
-            self._current.fresh = False
-            self._app.advance(self._current)
+            self._queue_refusal()
+        self._advance_current()
+        self._pace()
 
     def pause_writing(self) -> None:
-        self.write_deadline = time.monotonic() + self._limits.stall_s
+        self._paused = True
+        self._watch_output()
         if self._current is not None:
             self._current.paused = True
+        self._pace()
 
     def resume_writing(self) -> None:
-        self.write_deadline = _NEVER
+        self._paused = False
         exchange = self._current
         if exchange is not None and exchange.paused:
             exchange.paused = False
             if exchange.on_drained is not None:
                 exchange.on_drained()
+        self._pace()
 
     # the parser's side
 
     def on_message_begin(self) -> None:
         self._in_head = True
-        self._raw_head = self._head_size = self._field_count = 0
-        self._target = b""
-        self._fields = {}
+        self._raw_head = 0
+        self._head = Head(self._limits)
         self._arrival_unix = time.time()
         self._arrival_mono = time.monotonic()
         self.receive_deadline = self._arrival_mono + self._limits.head_s
 
     def on_url(self, url: bytes) -> None:
-        self._target += url
+        self._head.target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._field_count += 1
-        self._head_size += len(name) + len(value)
-        name = name.lower()
-        if name in _READ_FIELDS:
-            fields = self._fields
-            if name in fields:
-                # No field that matters here may come twice, save the one that HTTP lets be a list.
-                if name != b"connection":
-                    self._refusal = self._refusal or InvalidRequest(f"The {name.decode()} header is sent twice.")
-                value = fields[name] + b"," + value
-            fields[name] = value
+        if (wrong := self._head.add(name, value, trailing=not self._in_head)) is not None:
+            self._reject(wrong)
 
     def on_headers_complete(self) -> None:
-        self._in_head = False
-        fields = self._fields
-        # What comes after the body (trailers) is nobody's.
-        self._fields = {}
-        limits = self._limits
-        if self._field_count > limits.fields or self._head_size + len(self._target) > limits.head_bytes:
-            self._refusal = _head_too_large()
-        if self._refusal is not None:
-            return
+        head, limits, version = self._head, self._limits, self._parser.get_http_version()
+        if (wrong := head.objection(version)) is not None:
+            self._reject(wrong)
+        if self._current is not None and len(self._waiting) >= limits.pipelined:
+            self._reject(InvalidRequest("Too many requests are pipelined."))
         exchange = Exchange(
-            self, self._parser.get_method(), self._target, fields, self._arrival_unix, self._arrival_mono
+            self, self._parser.get_method(), head.target, head.fields, self._arrival_unix, self._arrival_mono
         )
-        version = self._parser.get_http_version()
         exchange.chunked = version == "1.1"
         exchange.keep_alive = self._parser.should_keep_alive()
-        exchange.paused = self.write_deadline != _NEVER
-        if version == "1.1":
-            if b"host" not in fields:
-                self._refusal = InvalidRequest("The Host header is missing.")
-        elif version != "1.0":
-            self._refusal = InvalidRequest("Only HTTP/1.1 and HTTP/1.0 are spoken here.")
-        if (coding := fields.get(b"transfer-encoding")) is not None and (
-            coding.lower() != b"chunked" or version == "1.0"
-        ):
-            self._refusal = InvalidRequest("The only Transfer-Encoding that is read is chunked, over HTTP/1.1.")
-        if (length := fields.get(b"content-length")) is not None:
+        if (length := head.fields.get(b"content-length")) is not None:
             exchange.content_length = int(length)
             if exchange.content_length > limits.body_bytes:
                 exchange.unread = self._too_large()
+        self._in_head = False
+        self._body_size = self._gap = 0
         self._incoming = self._latest = exchange
         self.receive_deadline = self._arrival_mono + limits.receive_s
-        if self._current is None:
-            self._current = exchange
-        elif len(self._waiting) < limits.pipelined:
-            self._waiting.append(exchange)
-        else:
-            self._refusal = InvalidRequest("Too many requests are pipelined.")
+        self._enqueue(exchange)
 
     def on_body(self, body: bytes) -> None:
+        self._gap = 0
         exchange = self._incoming
         if exchange is None or exchange.ended or exchange.unread is not None:
             return
         exchange.fresh = True
-        if exchange.received + len(body) > self._limits.body_bytes:
+        self._body_size += len(body)
+        if self._body_size > self._limits.body_bytes:
             exchange.unread = self._too_large()
+        elif exchange.method != b"POST":
+            # Nothing else here takes a body: it is read, and not kept.
+            return
         elif not self._listener.hold(len(body)):
             exchange.unread = Unavailable("Too many requests are being received.", reason=DropReason.OVERLOADED)
         else:
@@ -220,8 +191,7 @@ class Connection(asyncio.Protocol):
     # the exchange's side
 
     def write(self, data: bytes) -> None:
-        if data and not self._transport.is_closing():
-            self._transport.write(data)
+        self._outflow.write(data)
 
     def common_headers(self, exchange: Exchange) -> bytes:
         if not exchange.complete or self._listener.closing:
@@ -249,47 +219,97 @@ class Connection(asyncio.Protocol):
         """The response is whole: the next request, if this connection lives on."""
         self._app.ended(exchange)
         self._current = None
-        if not exchange.keep_alive or self._refusal is not None:
+        if not exchange.keep_alive:
             self._close()
-            return
-        if self._transport.is_closing():
-            return
-        if self._waiting:
+        elif self._transport.is_closing():
+            pass
+        elif self._waiting:
             self._current = following = self._waiting.popleft()
-            following.fresh = False
-            following.paused = self.write_deadline != _NEVER
-            self._app.advance(following)
-        elif not self._in_head:
-            self.receive_deadline = self._listener.now + self._limits.idle_s
+            following.paused = self._paused
+            self._advance(following)
+        else:
+            if not self._in_head:
+                self.receive_deadline = self._listener.now + self._limits.idle_s
+            self._pace()
 
     # deadlines
 
     def expired(self, now: float) -> None:
-        """A deadline has passed; called by the listener's sweep."""
-        if self._deaf or now >= self.write_deadline:
+        """Something is due; called by the listener's sweep."""
+        if now >= self.output_due:
+            if self._outflow.stalled(now):
+                self.abort()
+                return
+            if not self._paused and not self._outflow.unsent:
+                self.output_due = _NEVER
+                if self._closing:
+                    self.receive_deadline = now + self._limits.linger_s
+        if now < self.receive_deadline:
+            return
+        if self._closing:
             self.abort()
         elif self._in_head or self._incoming is not None:
-            self._refusal = self._refusal or RequestTimeout("The request was not received in time.", retry=False)
-            self._refuse()
+            self._refusal = RequestTimeout("The request was not received in time.", retry=False)
+            self._queue_refusal()
+            self._advance_current()
         else:
             self._close()
 
-    # closing
+    def _watch_output(self) -> None:
+        """Have every sweep look at whether the client takes what is written."""
+        if self.output_due == _NEVER:
+            self.output_due = 0.0
+            self._outflow.watch()
 
-    def _refuse(self) -> None:
-        """Answer a request that broke the protocol, or just close where another one is being answered."""
-        self.receive_deadline = _NEVER
-        error = cast(InferDeckError, self._refusal)
-        self._deaf = True
-        exchange = self._current
-        if exchange is not None and exchange.taken and not exchange.ended:
+    def _pace(self) -> None:
+        """Read, unless responses that are made are not taken, and none is being made."""
+        wait = self._paused and self._current is None and not self._closing
+        if wait is not self._reading or self._transport.is_closing():
             return
+        self._reading = not wait
+        if wait:
+            self._transport.pause_reading()
+            self.receive_deadline = _NEVER
+            return
+        self._transport.resume_reading()
+        if not self._closing:
+            # What was not read could not come in time.
+            self._arrival_mono = now = time.monotonic()
+            self.receive_deadline = now + (self._limits.head_s if self._in_head else self._limits.idle_s)
+
+    # turns
+
+    def _enqueue(self, exchange: Exchange) -> None:
+        if self._current is None:
+            self._current = exchange
+            exchange.paused = self._paused
+        else:
+            self._waiting.append(exchange)
+
+    def _advance_current(self) -> None:
+        if self._current is not None and self._current.fresh:
+            self._advance(self._current)
+
+    def _advance(self, exchange: Exchange) -> None:
+        exchange.fresh = False
+        if exchange.refusal is None:
+            self._app.advance(exchange)
+        else:
+            exchange.taken = True
+            exchange.refuse(exchange.refusal)
+
+    def _queue_refusal(self) -> None:
+        """Answer the request that broke the protocol in its turn, and read nothing after it."""
+        self._deaf = True
+        self.receive_deadline = _NEVER
+        exchange = self._incoming
         if exchange is None:
             exchange = Exchange(self, b"", b"", {}, time.time(), time.monotonic())
-            self._current = exchange
-        exchange.complete = False
-        exchange.taken = True
-        exchange.refuse(error)
+            self._enqueue(exchange)
+        exchange.refusal = self._refusal
+        exchange.fresh = True
+
+    # closing
 
     def _close(self) -> None:
         """Close after what is written has gone out.
@@ -297,10 +317,14 @@ class Connection(asyncio.Protocol):
         A client that is still sending would have its response destroyed by a reset: say that we are done, and read on
         for a moment without looking.
         """
+        if self._closing:
+            return
         self._drop_waiting()
         still_sending = self._in_head or self._incoming is not None or self._refusal is not None
-        self._deaf = True
-        self.receive_deadline = self._listener.now + self._limits.linger_s
+        self._deaf = self._closing = True
+        self.receive_deadline = _NEVER
+        self._watch_output()
+        self._pace()
         if still_sending and not self._transport.is_closing() and self._transport.can_write_eof():
             self._transport.write_eof()
         else:
@@ -320,8 +344,13 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserUpgrade as upgrade:
             self._without_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError:
-            if not self._parser_may_stop():
-                self._refusal = self._refusal or InvalidRequest("The request is not well-formed HTTP.")
+            if self._refusal is None and not self._parser_may_stop():
+                self._refusal = InvalidRequest("The request is not well-formed HTTP.")
+
+    def _reject(self, error: InferDeckError) -> NoReturn:
+        """Out of the parser's callbacks: nothing more of what it holds is parsed."""
+        self._refusal = error
+        raise _Refused
 
     def _parser_may_stop(self) -> bool:
         """Bytes after a request that said ``Connection: close`` are nobody's."""
@@ -331,38 +360,39 @@ class Connection(asyncio.Protocol):
         return True
 
     def _without_upgrade(self, rest: bytes) -> None:
-        """Serve a request that offers another protocol as what it is, over HTTP/1.1.
+        """Serve a request that offers another protocol as what it is without the offer.
 
         The parser takes what follows such a head for the other protocol, the body included; Java's client offers h2c
         with its first request. A fresh parser is given the same head without the offer.
         """
         exchange = self._latest
-        if exchange is None or self._refusal is not None:
+        if exchange is None:
             return
-        if exchange.method == b"CONNECT":
-            self._refusal = InvalidRequest("This server tunnels nothing.")
-            return
-        fields = {name: value for name, value in exchange.fields.items() if name != b"connection"}
         if self._current is exchange:
             self._current = None
         else:
             self._waiting.pop()
         self._incoming = None
+        if exchange.method == b"CONNECT":
+            self._refusal = InvalidRequest("This server tunnels nothing.")
+            return
+        head = without_offer(exchange.method, exchange.target, self._parser.get_http_version(), exchange.fields)
         self._parser = httptools.HttpRequestParser(self)
-        head = b"%b %b HTTP/1.1\r\n" % (exchange.method, exchange.target)
-        head += b"".join(b"%b: %b\r\n" % field for field in fields.items())
-        self._feed(head + b"\r\n" + rest)
+        self._feed(head + rest)
 
-    def _check_head(self, received: int) -> None:
-        """Bound a head that is not whole yet: by what the parser has told of it, and by what it may still hold back."""
-        self._raw_head += received
+    def _bound(self, head_bytes: int) -> None:
+        """Bound what is not whole yet: by what the parser has told of it, and by what it may still hold back.
+
+        ``head_bytes`` of those that just came belong to a head. What comes between two pieces of a body, or after the
+        last one, is bounded like a head.
+        """
         limits = self._limits
-        if self._field_count > limits.fields or max(self._raw_head, self._head_size) > limits.head_bytes:
-            self._refusal = self._refusal or _head_too_large()
+        if self._in_head:
+            self._raw_head += head_bytes
+            if max(self._raw_head, self._head.size) > limits.head_bytes:
+                self._refusal = too_large()
+        elif self._incoming is not None and self._gap > limits.head_bytes:
+            self._refusal = too_large()
 
     def _too_large(self) -> TooLarge:
         return TooLarge(f"The request body is larger than {self._limits.body_bytes} bytes.")
-
-
-def _head_too_large() -> HeadersTooLarge:
-    return HeadersTooLarge("The request's headers are too large or too many.")

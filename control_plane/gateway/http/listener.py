@@ -150,7 +150,7 @@ class Listener:
         self.now = now = time.monotonic()
         self.date = b"date: %b\r\n" % formatdate(usegmt=True).encode()
         for connection in tuple(self.connections):
-            if connection.receive_deadline <= now or connection.write_deadline <= now:
+            if connection.receive_deadline <= now or connection.output_due <= now:
                 try:
                     connection.expired(now)
                 except Exception:

@@ -17,7 +17,7 @@ class Client:
     """Takes the place of a connection."""
 
     def __init__(self, error: Exception | None = None) -> None:
-        self.receive_deadline = self.write_deadline = 0.0
+        self.receive_deadline = self.output_due = 0.0
         self.error = error
         self.aborted = False
         self.expirations = 0

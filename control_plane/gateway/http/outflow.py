@@ -1,0 +1,46 @@
+"""What a connection has written, and how its client takes it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+
+
+class Outflow:
+    """Writes to the transport. While watched it knows since when the client has taken nothing at all."""
+
+    __slots__ = ("_stall_s", "_taken", "_taken_at", "_transport", "_written")
+
+    def __init__(self, transport: asyncio.Transport, stall_s: float) -> None:
+        self._transport = transport
+        self._stall_s = stall_s
+        self._written = self._taken = 0
+        self._taken_at = 0.0
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            # No TCP_USER_TIMEOUT: it would end a reader with a small window while it reads.
+
+    def write(self, data: bytes) -> None:
+        if data and not self._transport.is_closing():
+            self._written += len(data)
+            self._transport.write(data)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the kernel has not taken for the client yet."""
+        return self._transport.get_write_buffer_size()
+
+    def watch(self) -> None:
+        """Count from now on what the client takes."""
+        self._taken = self._written - self.unsent
+        self._taken_at = time.monotonic()
+
+    def stalled(self, now: float) -> bool:
+        """Whether nothing was taken for so long that the client is taken to have stopped; asked again and again."""
+        taken = self._written - self.unsent
+        if taken != self._taken:
+            self._taken, self._taken_at = taken, now
+        return now - self._taken_at >= self._stall_s
