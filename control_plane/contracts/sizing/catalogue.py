@@ -20,10 +20,14 @@ from control_plane.contracts.sizing.number_format import NumberFormat
 
 @dataclass(frozen=True, slots=True)
 class PublishedModel:
-    """``repo`` is its id on the Hugging Face hub, ``source`` the page with the config."""
+    """``repo`` is its id on the Hugging Face hub, ``source`` the page with the config.
+
+    ``also`` are its makers' other models of the same shape.
+    """
 
     name: str
     repo: str
+    also: tuple[str, ...]
     source: str
     config: Config
 
@@ -39,19 +43,31 @@ def published_models() -> tuple[PublishedModel, ...]:
     for entry in folder.iterdir():
         if entry.name.endswith(".toml"):
             values = tomllib.loads(entry.read_text(encoding="utf-8"))
-            found.append(PublishedModel(values["name"], values["repo"], values["source"], values["config"]))
+            also = tuple(values.get("also", ()))
+            found.append(PublishedModel(values["name"], values["repo"], also, values["source"], values["config"]))
     return tuple(sorted(found, key=lambda model: model.name.lower()))
 
 
 def published_model(name: str) -> PublishedModel:
-    """By name or hub id, in any case. Raises NotFound with the nearest names."""
-    wanted = name.strip().lower()
-    for model in published_models():
-        if wanted in (model.name.lower(), model.repo.lower(), model.repo.split("/")[-1].lower()):
-            return model
-    close = nearest(name, [model.name for model in published_models()])
+    """By name or its makers' hub id, in any case, or by a beginning that only one has.
+
+    Raises NotFound with the nearest names.
+    """
+    owner, _, wanted = name.strip().lower().rpartition("/")
+    models = published_models()
+    theirs = [model for model in models if not owner or owner == model.repo.split("/")[0].lower()]
+    found = [model for model in theirs if wanted in _names(model)]
+    if not found and wanted and not owner:
+        found = [model for model in theirs if any(each.startswith(wanted) for each in _names(model))]
+    if len(found) == 1:
+        return found[0]
+    close = nearest(name, [model.name for model in models])
     raise NotFound(
         f"model {name!r} is neither known here nor on this machine; nearest: {', '.join(close)}",
         param="model",
         hint="inferdeck plan --list",
     )
+
+
+def _names(model: PublishedModel) -> set[str]:
+    return {known.rsplit("/", 1)[-1].lower() for known in (model.name, model.repo, *model.also)}

@@ -167,6 +167,12 @@ def _steps(made: Plan) -> list[Explanation]:
     tokens = sum(row.tokens for row in speed.prefill_rows)
     name = f"prefill, a step of {len(speed.prefill_rows)} × {speed.prefill_rows[0].tokens:,} tokens"
     found.append(Explanation(name, _work(made, tokens, prefill, speed.prefill), milliseconds(speed.prefill.seconds)))
+    chunk = min(traffic.prompt, made.settings.max_num_batched_tokens)
+    steps = -(-traffic.prompt // chunk)
+    first = (
+        f"a prompt of {traffic.prompt:,} tokens alone, in {steps} step{'' if steps == 1 else 's'} of up to {chunk:,}"
+    )
+    found.append(Explanation("first token", (first,), milliseconds(speed.ttft_s)))
     return found
 
 
@@ -209,7 +215,8 @@ def _cost(made: Plan) -> list[Explanation]:
             "cost",
             (
                 f"one request of {traffic.prompt:,} + {traffic.output:,} tokens: its share of a prefill step and of"
-                f" {traffic.output:,} decode steps = {milliseconds(cost.request_s)} of {made.tp} GPUs",
+                f" {traffic.output:,} decode steps = {milliseconds(cost.request_s)}"
+                + (f" of {made.tp} GPUs" if made.tp > 1 else ""),
                 f"{three(cost.per_hour)} an hour ÷ 3,600 × {milliseconds(cost.request_s)}"
                 f" ÷ {traffic.prompt + traffic.output:,} tokens × 1,000,000",
             ),

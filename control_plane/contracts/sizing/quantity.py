@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def three(value: float) -> str:
-    """Three significant digits, thousands apart: 1.22, 32.9, 131, 3,690."""
+    """Three significant digits, thousands apart, two below one: 1.22, 32.9, 131, 3,690, 0.58, 0.0029."""
     if value == 0:
         return "0"
     size = abs(value)
@@ -12,7 +12,7 @@ def three(value: float) -> str:
         return f"{value:,.0f}"
     if size >= 9.995:
         return f"{value:.1f}"
-    return f"{value:.2f}" if size >= 0.01 else f"{value:.2g}"
+    return f"{value:.2f}" if size >= 0.1 else f"{value:.2g}"
 
 
 def in_bytes(value: float) -> str:

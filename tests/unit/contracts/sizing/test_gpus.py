@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from control_plane.contracts.errors import InvalidRequest, NotFound
-from control_plane.contracts.sizing.catalogue import published_model
+from control_plane.contracts.sizing.catalogue import published_model, published_models
 from control_plane.contracts.sizing.gpus import GIB, GPUS, gpu_named
 from control_plane.contracts.sizing.nearest import nearest
 from control_plane.contracts.sizing.number_format import Math, kv_format, weight_format
@@ -67,9 +67,31 @@ def test_number_formats_by_name() -> None:
         assert caught.value.hint.startswith("--")
 
 
-def test_models_by_name_hub_id_and_case() -> None:
-    for word in ("llama-3.1-8b", "meta-llama/Llama-3.1-8B", "LLAMA-3.1-8B"):
-        assert published_model(word).name == "Llama-3.1-8B"
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("llama-3.1-8b", "Llama-3.1-8B"),
+        ("meta-llama/Llama-3.1-8B", "Llama-3.1-8B"),
+        ("meta-llama/Llama-3.3-70B-Instruct", "Llama-3.1-70B"),
+        ("deepseek-ai/DeepSeek-R1", "DeepSeek-V3"),
+        ("smollm2", "SmolLM2-135M"),
+        ("llama-4", "Llama-4-Scout-17B-16E"),
+        ("Qwen3-32B", "Qwen3-32B"),
+    ],
+)
+def test_models_by_name_hub_id_case_and_beginning(word: str, name: str) -> None:
+    assert published_model(word).name == name
+
+
+@pytest.mark.parametrize("word", ["", "qwen3", "llama", " ", "/", "someone/Llama-3.1-8B", "mistralai/mixtral"])
+def test_what_could_mean_another_is_none(word: str) -> None:
+    with pytest.raises(NotFound):
+        published_model(word)
+
+
+def test_no_name_means_two_models() -> None:
+    names = [name.lower() for model in published_models() for name in {model.name, model.repo, *model.also}]
+    assert len(names) == len(set(names))
 
 
 def test_memory_is_what_a_program_sees() -> None:
