@@ -96,16 +96,17 @@ _ENDS = {"abort": Mark.ABORTED, "error": Mark.FAILED}
 def columns(tape: Tape, end: int, width: int) -> list[Column]:
     """At most ``width`` columns up to the tape's step at ``end``; places of missing steps take a column each.
 
-    Where steps are traced one in so many, the regular distance is no gap.
+    Where steps are traced one in so many, a distance like the one before it is no gap.
     """
     steps = tape.steps[max(0, end + 1 - width) : end + 1] if width > 0 else ()
-    stride = min((b.step - a.step for a, b in pairwise(steps)), default=1)
+    missing = [after.step - before.step - 1 for before, after in pairwise(steps)]
     out: list[Column] = []
     for index, step in enumerate(steps):
-        missing = step.step - steps[index - 1].step - 1 if index else 0
-        lost = min(missing, max(0, step.dropped - steps[index - 1].dropped)) if index else 0
-        if lost or missing >= stride:
-            out.append(Column(lost=lost, skipped=missing - lost))
+        between = missing[index - 1] if index else 0
+        lost = min(between, max(0, step.dropped - steps[index - 1].dropped)) if index else 0
+        beside = missing[index - 2] if index > 1 else min(missing, default=0)
+        if lost or (between and between != beside):
+            out.append(Column(lost=lost, skipped=between - lost))
         out.append(Column(step))
     return out[-width:] if width > 0 else []
 

@@ -10,7 +10,7 @@ from console.tui.render.look import Look
 from console.tui.render.spans import Span, apart
 from control_plane.contracts.step import EngineStep, StepWaiting, TraceMode, TraceState
 
-_IDLE_S = 2.0
+_OLD_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +21,26 @@ class Limits:
     tokens: int = 0
 
 
-def head(moment: Moment, behind: int | None, idle_s: float, trace: TraceState, width: int, look: Look) -> list[Span]:
-    """``behind`` is how many kept steps lie after the one that is looked at, None while live; ``idle_s`` is how long
-    ago it ended."""
+@dataclass(frozen=True, slots=True)
+class Age:
+    """How long ago the last step ended, and whether the engine has had nothing to do since; else one is under way, or
+    is not traced."""
+
+    seconds: float
+    idle: bool = False
+
+
+def head(moment: Moment, behind: int | None, last: Age, trace: TraceState, width: int, look: Look) -> list[Span]:
+    """``behind`` is how many kept steps lie after the one that is looked at, None while live."""
     palette, glyphs = look.palette, look.glyphs
     step = moment.step
     line: list[Span] = []
     if behind is not None:
         later = f", {behind} before the end" if behind else ""
         line += [(f" ‖ step {step.step}", palette.watch), (later, palette.dim)]
-    elif idle_s >= _IDLE_S:
-        line += [(f" {glyphs.starting} step {step.step}", palette.title), (f", idle {age(idle_s)}", palette.dim)]
+    elif last.seconds >= _OLD_S:
+        since = f", idle {age(last.seconds)}" if last.idle else f", {age(last.seconds)} ago"
+        line += [(f" {glyphs.starting} step {step.step}", palette.title), (since, palette.dim)]
     else:
         line += [(f" {glyphs.arrow} step {step.step}", palette.title)]
     words = (" tokens  ", " in batch  ", " waiting") if width >= 100 else (" tok  ", " run  ", " wait")

@@ -11,6 +11,7 @@ from textual.widget import Widget
 from console.tui.deck import deck_of
 from console.tui.live.batch import Sort
 from console.tui.live.board import View
+from console.tui.live.loads import load_now
 from console.tui.live.playhead import Playhead
 from console.tui.live.steps import Moment, StepLog, Tape
 from console.tui.messages import Stepped
@@ -18,7 +19,7 @@ from console.tui.order import Verb
 from console.tui.render.block_map import lines_wanted
 from console.tui.render.look import Look
 from console.tui.render.spans import Spans, wrapped
-from console.tui.render.step_head import Limits, head, queue_line
+from console.tui.render.step_head import Age, Limits, head, queue_line
 from console.tui.route import Route
 from console.tui.screens.deck_screen import DeckScreen
 from console.tui.screens.go_to_step import GoToStepScreen
@@ -144,7 +145,10 @@ class EngineScreen(DeckScreen):
         ended = moment.step.started_unix + moment.step.schedule_s + moment.step.execute_s
         if self._error:
             return [(f" {look.glyphs.failed} {self._error}: these are the last steps known", look.palette.bad)]
-        return head(moment, behind, view.now_unix - ended, self._log.trace, width, look)
+        worker = view.worker(self.route.id)
+        load = load_now(worker, view.now_unix) if worker is not None else None
+        idle = load is not None and not load.running and not load.waiting
+        return head(moment, behind, Age(view.now_unix - ended, idle), self._log.trace, width, look)
 
     def _show_blocks(self, moment: Moment, tape: Tape) -> None:
         self.query_one(BlockMap).show(moment, tape.badges, self.grid.current, stale=self._stale)

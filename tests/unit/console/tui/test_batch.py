@@ -14,7 +14,7 @@ from console.tui.render.block_map import Use, cells, lines_wanted, map_head, map
 from console.tui.render.look import PLAIN, RICH_LOOK, SIXTEEN_COLOURS, Look
 from console.tui.render.spans import Span, width_of
 from console.tui.render.step_grid import layout, legend, row_line, ruler, times, tokens, uses
-from console.tui.render.step_head import Limits, head, needed, needs, queue_line
+from console.tui.render.step_head import Age, Limits, head, needed, needs, queue_line
 from control_plane.contracts.step import (
     BlockSnapshot,
     BlockTable,
@@ -119,6 +119,8 @@ def test_lost_steps_are_a_gap_and_sampled_ones_are_none() -> None:
     assert shape_of(step(1), step(2), step(9)) == [(1, 0, 0), (2, 0, 0), (0, 0, 6), (9, 0, 0)]
     assert shape_of(step(10), step(20), step(30)) == [(10, 0, 0), (20, 0, 0), (30, 0, 0)]
     assert shape_of(step(10), step(20), step(60, dropped=39))[2] == (0, 39, 0)
+    mixed = shape_of(step(8), step(9), step(10), step(20), step(30))
+    assert mixed == [(8, 0, 0), (9, 0, 0), (10, 0, 0), (0, 0, 9), (20, 0, 0), (30, 0, 0)]
 
 
 def test_what_was_before_a_gap_does_not_follow_from_what_comes_after() -> None:
@@ -295,15 +297,16 @@ def test_the_head() -> None:
     moment = BUSY.at(140)
     assert moment is not None
     full = TraceState(TraceMode.FULL)
-    live = text(head(moment, None, 0.1, full, 120, RICH_LOOK))
+    live = text(head(moment, None, Age(0.1), full, 120, RICH_LOOK))
     assert live.startswith(" ▶ step 140  27ms (280µs to schedule)  8 tokens  8 in batch  0 waiting")
     assert live.endswith("trace full, 0 dropped ")
-    assert "idle 12s" in text(head(moment, None, 12.3, full, 120, RICH_LOOK))
-    assert "‖ step 140, 3 before the end" in text(head(moment, 3, 12.3, full, 120, RICH_LOOK))
-    assert text(head(moment, 0, 0, TraceState(TraceMode.SAMPLED, 10, dropped=7), 80, RICH_LOOK)).endswith(
+    assert "idle 12s" in text(head(moment, None, Age(12.3, idle=True), full, 120, RICH_LOOK))
+    assert "step 140, 12s ago" in text(head(moment, None, Age(12.3), full, 120, RICH_LOOK))
+    assert "‖ step 140, 3 before the end" in text(head(moment, 3, Age(12.3), full, 120, RICH_LOOK))
+    assert text(head(moment, 0, Age(0), TraceState(TraceMode.SAMPLED, 10, dropped=7), 80, RICH_LOOK)).endswith(
         "trace 1 in 10, 7 dropped "
     )
-    assert "trace off" in text(head(moment, 0, 0, TraceState(), 80, RICH_LOOK))
+    assert "trace off" in text(head(moment, 0, Age(0), TraceState(), 80, RICH_LOOK))
 
 
 def test_columns_of_nothing() -> None:
