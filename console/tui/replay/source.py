@@ -85,7 +85,11 @@ class Replay:
             moves, at = self._moves, self.standing().at
             back = self.recording.reader.keyframe_before(at - STEPS_BACK_S)
             cursor = Cursor(self.recording.entries(back, only=_STEP_KINDS))
-            yield _past(cursor, worker_id, at)
+            past, lost = _past(cursor, worker_id, at)
+            if past is not None:
+                yield past
+            if lost:
+                raise Unavailable(lost)
             async for entry in self._passed(cursor, moves):
                 if isinstance(entry.value, Gap) and entry.subject in ("", worker_id):
                     raise Unavailable(entry.value.reason)
@@ -129,23 +133,22 @@ class Replay:
             await ticked.wait()
 
 
-def _past(cursor: Cursor, worker_id: str, at: float) -> StepFrame:
-    """Everything that is known of the worker's steps at this time, as one frame with a base."""
+def _past(cursor: Cursor, worker_id: str, at: float) -> tuple[StepFrame | None, str]:
+    """What is known of the worker's last steps at this time, as one frame with a base; and why no more come, if so."""
     base, lost = None, f"no steps of {worker_id} are recorded here"
     steps: list[EngineStep] = []
     trace = TraceState()
     for entry in cursor.until(at):
         if isinstance(entry.value, Gap) and entry.subject in ("", worker_id):
-            base, lost = None, entry.value.reason
+            lost = entry.value.reason
         elif isinstance(entry.value, StepFrame) and entry.subject == worker_id:
             frame = entry.value
             if frame.base is not None and not (entry.anew and base is not None):
                 base, steps = frame.base, []
             steps += frame.steps
-            trace = frame.trace
-    if base is None:
-        raise Unavailable(lost)
-    return StepFrame(tuple(steps), trace, base)
+            trace, lost = frame.trace, ""
+    known = base is not None or bool(trace.unavailable)
+    return (StepFrame(tuple(steps), trace, base) if known else None), lost
 
 
 async def _broken(error: InferDeckError) -> AsyncIterator[Any]:

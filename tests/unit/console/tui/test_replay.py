@@ -289,6 +289,16 @@ async def test_the_engine_screen_plays_pauses_and_follows_a_seek(deck: Path) -> 
         assert "no change of the trace" in console.text
 
 
+async def test_the_last_steps_before_a_gap_stay_in_sight(deck: Path) -> None:
+    async with replayed(deck, (100, 30), at="52s", playing=False) as console:
+        await console.command("engine smollm2-1")
+        screen = console.app.screen
+        assert isinstance(screen, EngineScreen)
+        await console.until(lambda: screen._error == "socket closed")
+        assert screen._log.tape().last == 1020
+        await console.until(lambda: "socket closed: these are the last steps known" in console.text)
+
+
 async def test_help_names_the_keys_of_a_replay(deck: Path) -> None:
     async with replayed(deck, (100, 40)) as console:
         await console.press("question_mark")
