@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import socket
+import sys
+import termios
 import time
 
 
 class Outflow:
     """Writes to the transport. While watched it knows since when the client has taken nothing at all."""
 
-    __slots__ = ("_stall_s", "_taken", "_taken_at", "_transport", "_written")
+    __slots__ = ("_socket", "_stall_s", "_taken", "_taken_at", "_transport", "_written")
 
     def __init__(self, transport: asyncio.Transport, stall_s: float) -> None:
         self._transport = transport
         self._stall_s = stall_s
         self._written = self._taken = 0
         self._taken_at = 0.0
-        sock = transport.get_extra_info("socket")
+        self._socket = sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -35,12 +38,26 @@ class Outflow:
 
     def watch(self) -> None:
         """Count from now on what the client takes."""
-        self._taken = self._written - self.unsent
+        self._taken = self._written - self.unsent - self._on_its_way()
         self._taken_at = time.monotonic()
 
     def stalled(self, now: float) -> bool:
         """Whether nothing was taken for so long that the client is taken to have stopped; asked again and again."""
-        taken = self._written - self.unsent
+        taken = self._written - self.unsent - self._on_its_way()
         if taken != self._taken:
             self._taken, self._taken_at = taken, now
         return now - self._taken_at >= self._stall_s
+
+    def _on_its_way(self) -> int:
+        """Bytes that the kernel has and the client's has not acknowledged.
+
+        A slow reader empties what may be megabytes of them before the kernel takes the next ones.
+        """
+        if self._socket is None:
+            return 0
+        count = bytearray(4)
+        try:
+            fcntl.ioctl(self._socket.fileno(), termios.TIOCOUTQ, count)
+        except (OSError, ValueError):
+            return 0
+        return int.from_bytes(count, sys.byteorder)
