@@ -38,9 +38,8 @@ class PublishedModel:
 @cache
 def published_models() -> tuple[PublishedModel, ...]:
     """All of them, by name."""
-    folder = files("control_plane.contracts.sizing") / "models"
     found = []
-    for entry in folder.iterdir():
+    for entry in files("control_plane.contracts.sizing.models").iterdir():
         if entry.name.endswith(".toml"):
             values = tomllib.loads(entry.read_text(encoding="utf-8"))
             also = tuple(values.get("also", ()))
