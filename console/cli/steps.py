@@ -76,9 +76,13 @@ class _Lines:
 @contextlib.contextmanager
 def _reader_watched() -> Iterator[None]:
     """End as soon as whoever reads our pipe has left: an idle engine writes nothing by which that would be noticed."""
-    handle = sys.stdout.fileno()
     task = asyncio.current_task()
-    if task is None or not stat.S_ISFIFO(os.fstat(handle).st_mode):
+    try:
+        handle = sys.stdout.fileno()
+        watched = stat.S_ISFIFO(os.fstat(handle).st_mode)
+    except (OSError, ValueError):  # closed, or no file
+        watched = False
+    if task is None or not watched:
         yield
         return
     left = False

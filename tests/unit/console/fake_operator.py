@@ -27,8 +27,9 @@ from control_plane.contracts.fleet import (
     WorkerPhase,
     WorkerView,
 )
-from control_plane.contracts.step import EngineStep
+from control_plane.contracts.step import BlockSnapshot, EngineStep, StepFrame, TraceMode, TraceState
 from control_plane.contracts.v1 import operator_pb2 as pb
+from control_plane.contracts.v1 import worker_pb2
 from control_plane.contracts.v1.operator_pb2_grpc import OperatorServicer, add_OperatorServicer_to_server
 from control_plane.contracts.wire.convert import to_wire
 from control_plane.contracts.wire.status import HINT_KEY, PARAM_KEY, REASON_KEY
@@ -156,6 +157,8 @@ class FakeOperator(OperatorServicer):
     while_draining: Callable[[], object] = lambda: None
     log: bytes = b"one\ntwo\n"
     steps: tuple[EngineStep, ...] = ()
+    trace: TraceState = field(default_factory=lambda: TraceState(TraceMode.FULL))
+    blocks: BlockSnapshot = field(default_factory=lambda: BlockSnapshot(0))
     changed: threading.Event = field(default_factory=threading.Event)
     ended: threading.Event = field(default_factory=threading.Event)
 
@@ -228,6 +231,30 @@ class FakeOperator(OperatorServicer):
         if found is None:
             _fail(context, NotFound(f"no request named {message.request_id}"))
         return to_wire(join(found, self.steps), pb.Timeline)
+
+    def WatchSteps(self, message: pb.WorkerStepsRequest, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        """A frame a step, then one that says how the trace stands; the worker ends after it."""
+        self._authorize(context)
+        self._worker(message.worker_id, context)
+        for step in self.steps:
+            if step.step >= message.from_step:
+                yield to_wire(StepFrame((step,), replace(self.trace, dropped=step.dropped)), worker_pb2.StepFrame)
+        yield to_wire(StepFrame(trace=self.trace), worker_pb2.StepFrame)
+
+    def SetTrace(  # noqa: N802
+        self, message: pb.WorkerTraceRequest, context: grpc.ServicerContext
+    ) -> worker_pb2.TraceState:
+        self._authorize(context)
+        target = self._worker(message.worker_id, context)
+        if mode := TraceMode(message.mode).value:
+            self.calls.append(f"trace {target.id} {message.mode} {message.every}")
+            self.trace = replace(self.trace, mode=TraceMode(mode), every=max(message.every, 1))
+        return to_wire(self.trace, worker_pb2.TraceState)
+
+    def GetBlocks(self, message: pb.WorkerRef, context: grpc.ServicerContext) -> worker_pb2.BlockSnapshot:  # noqa: N802
+        self._authorize(context)
+        self._worker(message.worker_id, context)
+        return to_wire(self.blocks, worker_pb2.BlockSnapshot)
 
     def Logs(self, message: pb.LogsRequest, context: grpc.ServicerContext) -> Any:  # noqa: N802
         self._authorize(context)
