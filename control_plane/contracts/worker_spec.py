@@ -41,7 +41,8 @@ class WorkerSpec(_JsonFile):
     """How to run one worker.
 
     ``source`` is "builtin:smollm2-135m", a folder or a hub id. ``kv_bytes`` 0 leaves the size to the engine.
-    ``gpus`` are device indexes; empty means the CPU. ``engine_args`` go to the engine unchanged.
+    ``gpus`` are device indexes; empty means the CPU. ``engine_args`` go to the engine unchanged. ``restarts``: how
+    often it was started again after a failure, for the next control plane to know.
     """
 
     worker_id: str
@@ -63,6 +64,7 @@ class WorkerSpec(_JsonFile):
     threads: int = 0
     offline: bool = False
     engine_args: dict[str, Any] = field(default_factory=dict)
+    restarts: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,7 +236,7 @@ class Controller:
             self.workers[worker_id] = worker
         elif worker.failures:
             worker.restarts += 1
-        worker.spec, worker.model = spec, spec.model
+        worker.spec, worker.model = dataclasses.replace(spec, restarts=worker.restarts), spec.model
         worker.begin()
         worker.reason = self._launcher.waits_for(spec) or worker.reason
         worker.starting = True
@@ -271,6 +271,7 @@ class Controller:
         spec = found.spec or WorkerSpec(worker_id, replica_number(worker_id)[0], "", "", "", "", "", "")
         log_path = spec.log_path or str(self._launcher.log_path(worker_id))
         worker = Worker(worker_id, spec.pool, spec.model, spec, log_path, cordoned=worker_id in self._cordoned)
+        worker.restarts = spec.restarts
         worker.begin()
         said = found.announcement
         # One that serves may have work: it is not to be stopped like one that starts.

@@ -40,6 +40,8 @@ async def test_a_killed_worker_is_seen_within_a_second_and_comes_back_by_itself(
     assert worker(back, "tiny-2").pid == worker(before, "tiny-2").pid
     assert worker(back, "tiny-2").restarts == 0
     assert contents(await deck.stream(tokens=3)) == 3
+    await deck.kill()
+    assert worker(await deck.start(), "tiny-1").restarts == 1, "the next control plane knows"
     assert await deck.stop() == 0
 
 

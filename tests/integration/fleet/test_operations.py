@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -119,12 +119,11 @@ async def test_cordon_drain_and_uncordon(make_deck: MakeDeck) -> None:
         assert set(late[-1].request_ids) == running
         assert worker(await operator.get_snapshot(), "tiny-1").cordoned, "it stays cordoned"
 
-        watching = aiter(operator.drain("tiny-1"))
-        assert not (await anext(watching)).done
+        watching = asyncio.create_task(_all(operator.drain("tiny-1")))
+        await deck.until(lambda snapshot: worker(snapshot, "tiny-1").draining)
         await operator.uncordon("tiny-1")
         with pytest.raises(Conflict, match="called off: it was uncordoned"):
-            while True:
-                await anext(watching)
+            await watching
 
         steps = [step async for step in operator.drain("tiny-1")]
         assert [step.done for step in steps] == [False] * (len(steps) - 1) + [True]
@@ -140,6 +139,10 @@ async def test_cordon_drain_and_uncordon(make_deck: MakeDeck) -> None:
         await operator.cordon("tiny-2")
         assert contents(await deck.stream(tokens=2)) == 2
     assert await deck.stop() == 0
+
+
+async def _all(steps: AsyncIterator[DrainProgress]) -> list[DrainProgress]:
+    return [step async for step in steps]
 
 
 def held(snapshot: Snapshot, worker_id: str) -> set[str]:
