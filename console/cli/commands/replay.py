@@ -29,7 +29,7 @@ SLOWEST, FASTEST = 0.25, 16.0
 def replay(
     place: Place,
     file: Annotated[str, typer.Argument(metavar="FILE", help="What inferdeck record wrote.")],
-    at: Annotated[str, typer.Option("--at", metavar="WHEN", help="90s, 50%, 14:02:11 or end.")] = "start",
+    at: Annotated[str, typer.Option("--at", metavar="WHEN", help="90s, 1:30, 50%, 14:02:11 or end.")] = "start",
     speed: Annotated[
         float, typer.Option("--speed", metavar="N", min=SLOWEST, max=FASTEST, help="Times real time.")
     ] = 1.0,

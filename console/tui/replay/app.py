@@ -33,7 +33,7 @@ KEYS: Final = (
     ("< >", "slower, faster: 0.25× to 16×"),
     ("n N", "to the next, the previous event"),
     ("{ }", "to the previous, the next snapshot"),
-    (":seek WHEN", "+30s, -1m, 90s, 50%, 14:02:11, start, end"),
+    (":seek WHEN", "+30s, -1m30s, 90s, 1:30, 50%, 14:02:11, start, end"),
     (":speed N", "0.25 to 16"),
 )
 

@@ -38,17 +38,21 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         (" +2m ", 1120.0),
         ("-30s", 970.0),
         ("22:13:20", 0.0),
-        ("22:14", 40.0),
+        ("22:14", 1334.0),
+        ("0:07", 7.0),
+        ("1m40s", 100.0),
+        ("+1h30m", 6400.0),
         ("0:13:20", 7200.0),
-        ("22:13", -20.0),
-        ("22:12", 86_320.0),
+        ("22:13:19", 86_399.0),
     ],
 )
 def test_words(word: str, after: float) -> None:
     assert when(word, FIRST + 1000, FIRST, LAST) == FIRST + after
 
 
-@pytest.mark.parametrize("word", ["", "soon", "25:00", "12:61", "--5", "5d", "1e9", "nan", "٣s%", "\x1b[31m"])
+@pytest.mark.parametrize(
+    "word", ["", "soon", "25:00:00", "12:61", "12:00:61", "+", "s", "--5", "5d", "1e9", "nan", "٣s%", "\x1b[31m"]
+)
 def test_anything_else_is_told(word: str) -> None:
     with pytest.raises(InvalidRequest, match="try \\+30s"):
         when(word, FIRST, FIRST, LAST)
