@@ -18,6 +18,7 @@ EVERYWHERE = (
     "events",
     "logs",
     "worker smollm2-1",
+    "engine smollm2-1",
     "request req-1388",
     "help",
     "drain smollm2-1",
