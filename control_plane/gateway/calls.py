@@ -37,6 +37,9 @@ CLIENT_LEFT = "client_disconnected"
 DEFAULT_TENANT = "default"
 """Its calls share cached prefixes with each other; every other tenant's stay its own."""
 
+_MESSAGE_CHARACTERS = 64
+"""What rendering a message costs beside its text, as characters of text."""
+
 
 @dataclass(slots=True)
 class Desk:
@@ -135,7 +138,7 @@ class Call:
         self._tokenise_mono = time.monotonic()
         if self._chat:
             messages = generation.messages
-            size = sum(len(message["content"]) for message in messages)
+            size = sum(_MESSAGE_CHARACTERS + len(message["content"]) for message in messages)
             job = Job(lambda: prompt.chat(messages), lambda job: self._tokenised(prompt, job))
         else:
             size = len(generation.prompt)

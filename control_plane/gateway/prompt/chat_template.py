@@ -66,6 +66,8 @@ class ChatTemplate:
         try:
             tree = environment.parse(source)
             self._template = environment.from_string(source)
+            # They are copied for every rendering, and a chain of mappings takes long over that.
+            self._template.globals = dict(self._template.globals)
         except jinja2.TemplateError as error:
             raise ValueError(f"the chat template cannot be compiled: {error}") from error
         self.source = source

@@ -11,6 +11,7 @@ import pytest
 
 from control_plane.contracts.errors import DropReason, Unavailable
 from control_plane.contracts.worker import Delta
+from control_plane.gateway.prompt.lanes import SMALL_CHARACTERS
 from control_plane.gateway.prompt.model_prompt import ModelPrompt
 from tests.integration.gateway.rig import RawClient, Rig, chat_body, echo_words, gateway, request, say
 from tests.unit.gateway.fakes import until
@@ -106,7 +107,7 @@ async def test_while_the_prompt_is_tokenised(rig: Rig, stream: bool, monkeypatch
 
     monkeypatch.setattr(ModelPrompt, "chat", slow)
     client = await rig.connect()
-    client.send(request(body=chat_body(stream=stream)))
+    client.send(request(body=chat_body("x" * SMALL_CHARACTERS, stream=stream)))
     await until(working.is_set)
     client.close()
     await gone(rig)
