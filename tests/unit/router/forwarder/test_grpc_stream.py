@@ -121,6 +121,7 @@ async def test_what_is_sent_keeps_to_the_peers_windows_and_frame_size(peer: Peer
     big = bytes(200_000)
     peer.stream.send(big)
     peer.stream.send(b"after")
+    await asyncio.sleep(0)
     first = peer.transport.take()
     assert sum(len(payload) for _, _, _, payload in first) == 65_535
     assert max(len(payload) for _, _, _, payload in first) <= 16_384
@@ -139,11 +140,32 @@ async def test_what_is_sent_keeps_to_the_peers_windows_and_frame_size(peer: Peer
     assert got == message(big) + message(b"after")
 
 
+async def test_what_one_turn_of_the_loop_sends_goes_out_in_one_write(peer: Peer) -> None:
+    writes: list[bytes] = []
+    peer.transport.write = writes.append  # type: ignore[method-assign, assignment]
+    for number in range(5):
+        peer.stream.send(b"%d" % number)
+    await asyncio.sleep(0)
+    peer.stream.send(b"later")
+    await asyncio.sleep(0)
+    sent = [b"".join(payload for _, _, _, payload in frames(data)) for data in writes]
+    assert sent == [b"".join(message(b"%d" % number) for number in range(5)), message(b"later")]
+
+
+async def test_what_waits_to_be_sent_is_dropped_at_the_end(peer: Peer) -> None:
+    peer.stream.send(b"unsent")
+    peer.stream.close()
+    await asyncio.sleep(0)
+    assert peer.transport.take() == [(RST, 0, 1, (8).to_bytes(4, "big"))]
+
+
 async def test_a_window_that_shrinks_below_zero_is_waited_out(peer: Peer) -> None:
     peer.stream.send(bytes(50_000))
+    await asyncio.sleep(0)
     sent = len(peer.sent())
     peer.says(frame(SETTINGS, struct.pack(">HI", 4, 10_000), stream=0))
     peer.stream.send(bytes(20_000))
+    await asyncio.sleep(0)
     assert peer.sent() == b""
     peer.says(frame(WINDOW, (10**6).to_bytes(4, "big"), stream=0), frame(WINDOW, (60_000).to_bytes(4, "big"), stream=1))
     assert sent + len(peer.sent()) == 10_000 + 60_000
