@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -18,6 +19,12 @@ _SHORT = {
     "ev": "events",
 }
 
+_SHAPES = {
+    "requests": re.compile(r"(chatcmpl-|cmpl-)?req-.+"),
+    "gateways": re.compile(r"g[0-9]+"),
+    "workers": re.compile(r"[a-z0-9-]+-[0-9]+"),
+}
+
 
 def kind_of(word: str) -> str:
     """The kind a word names: plural, singular or short. Raises InvalidRequest with the nearest one."""
@@ -27,7 +34,7 @@ def kind_of(word: str) -> str:
     for kind in KINDS:
         if lowered in (kind, kind[:-1]):
             return kind
-    near = get_close_matches(lowered, KINDS, 1, 0.5)
+    near = get_close_matches(lowered, KINDS, 1, 0.6)
     meant = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(KINDS)}"
     raise InvalidRequest(f"no such type: {word}{meant}", param="type")
 
@@ -37,13 +44,21 @@ def singular(kind: str) -> str:
 
 
 def references(words: Sequence[str]) -> list[tuple[str, str | None]]:
-    """``workers``, ``workers NAME…`` or ``TYPE/NAME…`` as (kind, name) pairs; a name of None means all."""
+    """``workers``, ``workers NAME…``, ``TYPE/NAME…`` or names that only one type has, as (kind, name) pairs; a name of
+    None means all."""
     if not words:
         raise InvalidRequest(f"which type? There are {', '.join(KINDS)}", param="type")
+    if all(_shape(word) for word in words):
+        return [(_shape(word), _own_name(_shape(word), word)) for word in words]
     if "/" in words[0]:
         return [_one(word) for word in words]
     kind = kind_of(words[0])
     return [(kind, _own_name(kind, name)) for name in words[1:]] or [(kind, None)]
+
+
+def _shape(word: str) -> str:
+    """The kind whose names look like this; empty where that cannot be told."""
+    return next((kind for kind, shape in _SHAPES.items() if shape.fullmatch(word)), "")
 
 
 def _one(word: str) -> tuple[str, str | None]:

@@ -154,6 +154,13 @@ def test_describe_a_request_with_its_waterfall(operator: FakeOperator, inferdeck
     assert stages == ["auth", "tokenise", "queue", "prefill", "decode"]
 
 
+@pytest.mark.parametrize("name", ["smollm2-1", "req-1", "chatcmpl-req-1", "g1"])
+def test_a_name_of_one_type_only_needs_no_type(operator: FakeOperator, inferdeck: Command, name: str) -> None:
+    ran = inferdeck("describe", name)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines()[0].split()[1] == name.removeprefix("chatcmpl-")
+
+
 def test_a_request_tells_what_its_engine_did(operator: FakeOperator, inferdeck: Command) -> None:
     decode = StepRow("req-1", StepKind.DECODE, 1, 388, 388)
     prefill = StepRow("req-1", StepKind.LAST_PREFILL, 388, 0, 388, joined=True)
