@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -143,3 +144,60 @@ def test_a_drain_under_load_cuts_no_stream(platform: Platform) -> None:
     assert platform.run("drain", "tiny-1", "--yes", "--timeout", "10m").stdout == "worker/tiny-1 drained\n"
     assert all(stream.wait(300).complete for stream in streams)
     assert platform.run("uncordon", "tiny-1").stdout == "worker/tiny-1 uncordoned\n"
+
+
+def test_steps_and_blocks_of_three_requests_that_share_a_prefix(platform: Platform) -> None:
+    """Two join while the first decodes: seen in the steps, and in the block tables while all three run."""
+    until(platform.idle, "every counter at zero", patience_s=120)
+    platform.run("cordon", "tiny-2")
+    shared = "The quick brown fox jumps over the lazy dog. " * 10  # three blocks and more
+    assert "trace full" in platform.run("trace", "worker/tiny-1").stdout
+    before = platform.read("trace", "worker/tiny-1")["step"]
+    streams = []
+    for own, tokens in (("One.", 150), ("Two. " * 120, 100), ("Three.", 100)):
+        streams.append(platform.stream(shared + own, max_tokens=tokens))
+        assert streams[-1].first.wait(300)
+    lines = platform.run("describe", "worker/tiny-1", "--blocks").stdout.splitlines()
+    tables = [line.split() for line in lines if line.startswith("req-")]
+    assert len(tables) == 3
+    assert all(int(shared_blocks) >= 3 for _, _, _, shared_blocks, *_ in tables)
+    assert len({row[4] for row in tables}) == 1  # the same run of blocks, marked
+    assert tables[0][4].endswith("*")
+    assert any(line.startswith("shared") and "by 3" in line for line in lines)
+    used, cached, free, total = (
+        int(word) for word in lines[1].split("(")[0].replace("=", "+").split() if word.isdigit()
+    )
+    assert used + cached + free == total > 0
+    data = platform.read("describe", "worker/tiny-1", "--blocks")
+    assert {3} <= {each["references"] for each in data["shared"]}
+    assert all(stream.wait(300).complete for stream in streams)
+    until(platform.idle, "every counter at zero", patience_s=120)
+
+    count = platform.read("trace", "worker/tiny-1")["step"] - before
+    words = ("top", "worker/tiny-1", "--steps", "--from", str(before + 1), "-n", str(count))
+    steps = [json.loads(line) for line in platform.run(*words, "-o", "json").stdout.splitlines()]
+    assert [step["step"] for step in steps] == list(range(before + 1, before + count + 1))
+    joined = {row["request_id"]: step["step"] for step in steps for row in step["rows"] if row["joined"]}
+    left = {each["request_id"]: step["step"] for step in steps for each in step["finished"]}
+    first, second, third = joined
+    assert set(joined) == set(left) == {row[0] for row in tables}
+    assert joined[first] < joined[second] < joined[third] < min(left.values())
+    cached_tokens = {row["request_id"]: row["cached_tokens"] for step in steps for row in step["rows"] if row["joined"]}
+    assert cached_tokens[second] >= 96
+    assert cached_tokens[third] >= 96
+    for name, begin in joined.items():
+        kinds = [row["kind"] for step in steps for row in step["rows"] if row["request_id"] == name]
+        assert kinds.count("last_prefill") == 1
+        assert len(kinds) == left[name] - begin + 1
+        assert set(kinds[kinds.index("last_prefill") + 1 :]) == {"decode"}
+
+    heading, *told = platform.run(*words).stdout.splitlines()
+    assert heading.split()[:4] == ["STEP", "TOOK", "TOKENS", "BATCH"]
+    by_step = {int(line.split()[0]): line for line in told}
+    for name in joined:
+        assert f"+{name} " in by_step[joined[name]]
+        assert f"-{name} length after" in by_step[left[name]]
+    assert f"d {first}" in by_step[joined[second]]
+    assert platform.run("trace", "worker/tiny-1", "every", "4").stdout.startswith("worker/tiny-1: trace every 4, step ")
+    assert platform.read("trace", "worker/tiny-1", "full")["mode"] == "full"
+    platform.run("uncordon", "tiny-2")
