@@ -49,8 +49,10 @@ def plan_page(made: Plan, columns: int | None) -> list[str]:
     ]
     if made.cost is not None:
         lines += ["", *_price(made, width)]
+    if made.notes:
+        lines.append("")
     for note in made.notes:
-        lines += ["", *(paint(line, "quiet") for line in wrap(f"note: {literal(note)}", width))]
+        lines += (paint(line, "quiet") for line in wrap(f"note: {literal(note)}", width))
     return lines
 
 

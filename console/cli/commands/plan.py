@@ -32,7 +32,7 @@ def plan(
     model: Annotated[
         str | None,
         typer.Argument(
-            metavar="[MODEL]",
+            metavar="MODEL",
             help="A known model, a folder with a config.json, or a hub id that is in the local cache.",
             show_default=False,
         ),
@@ -63,7 +63,8 @@ def plan(
         int | None, typer.Option("--output-tokens", min=1, help="Of a usual request. [default: 200]")
     ] = None,
     price: Annotated[
-        float | None, typer.Option("--price", min=0, help="Price of one GPU for an hour: what a million tokens cost.")
+        float | None,
+        typer.Option("--price", min=0, max=1e6, help="Price of one GPU for an hour: what a million tokens cost."),
     ] = None,
     max_num_batched_tokens: Annotated[
         int | None, typer.Option("--max-num-batched-tokens", min=1, max=1 << 24, help="vLLM's. [default: vLLM's own]")
