@@ -7,6 +7,7 @@ Each check needs no more of the request than the ones before it, so a caller wit
 from __future__ import annotations
 
 import logging
+import math
 import random
 import re
 import time
@@ -23,6 +24,7 @@ from control_plane.contracts.errors import (
     InternalError,
     MethodNotAllowed,
     NotFound,
+    Unauthenticated,
     UnsupportedMediaType,
 )
 from control_plane.gateway.auth import KeyGate
@@ -36,6 +38,7 @@ log = logging.getLogger(__name__)
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 _MODEL = b"/v1/models/"
+_TELL_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ class GatewayApp:
         self._figures = figures
         self._registry = registry
         self._started = int(started_unix)
+        self._strangers = 0
+        self._told_at = -math.inf
         self.closing = False
         read = (b"GET", b"HEAD")
         self._routes = {
@@ -112,6 +117,8 @@ class GatewayApp:
         self._figures.responses[route, exchange.status] += 1
         if exchange.refused is not None:
             self._figures.rejections[exchange.refused.reason] += 1
+            if isinstance(exchange.refused, Unauthenticated):
+                self._tell_of_strangers()
         level = _level(exchange)
         if log.isEnabledFor(level):
             log.log(
@@ -126,6 +133,14 @@ class GatewayApp:
                     "seconds": round(time.monotonic() - exchange.arrival_mono, 4),
                 },
             )
+
+    def _tell_of_strangers(self) -> None:
+        """Callers without a valid key are told of together: there is no end to them, and a log has one."""
+        self._strangers += 1
+        now = time.monotonic()
+        if now - self._told_at >= _TELL_S:
+            log.info("requests without a valid key were refused", extra={"requests": self._strangers})
+            self._told_at, self._strangers = now, 0
 
     # checks
 
@@ -203,7 +218,7 @@ _NO_KEY = _NoKey()
 
 def _level(exchange: Exchange) -> int:
     """What went well is told to those who debug, and so are probes; what failed for a caller's sake to everyone."""
-    if exchange.status < 400 or (exchange.route is not None and exchange.route.public):
+    if exchange.status < 400 or exchange.status == 401 or (exchange.route is not None and exchange.route.public):
         return logging.DEBUG
     return logging.ERROR if exchange.status >= 500 and exchange.status != 503 else logging.INFO
 

@@ -1,17 +1,18 @@
-"""Who may call: API keys, answered from memory.
+"""Who may call: all valid keys, in memory.
 
-A key is looked up off the event loop and remembered for about a second, so that the database is never on a request's
-way; one in use is looked up again before it has aged, and nobody waits for that. Only digests are kept.
+The store is read off the event loop, once for everybody, and at most a few times a second however many ask: a wrong key
+costs a digest and a look into a table. Only digests are kept.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import hmac
 import logging
+import math
 import time
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
@@ -20,20 +21,23 @@ from control_plane.contracts.errors import DropReason, Unauthenticated, Unavaila
 log = logging.getLogger(__name__)
 
 FRESH_S = 1.0
-"""How long a lookup's answer is good."""
+"""How long what was read says that a key is valid."""
+
+UNKNOWN_S = 0.25
+"""How long what was read says that a key is not valid; the next one that asks then waits for another reading."""
 
 STALE_S = 10.0
-"""How long a valid key stays good while its next lookup hangs or fails."""
+"""How long a valid key stays good while the store hangs or fails."""
 
 _REFRESH_S = 0.5
-_REMEMBERED = 4096
-_PENDING = 256
+_HANGS_S = 0.5
+_WAITING = 256
 _LONGEST_KEY = 512
 _MESSAGE = "The API key is missing or not valid. Send one as 'Authorization: Bearer KEY'."
 
 
 class KeyRecord(Protocol):
-    """What the gateway wants to know of a key."""
+    """What the gateway wants to know of a key; ``sha256`` is its digest in hexadecimal."""
 
     @property
     def id(self) -> str: ...
@@ -41,106 +45,101 @@ class KeyRecord(Protocol):
     @property
     def tenant(self) -> str: ...
 
+    @property
+    def sha256(self) -> str: ...
+
 
 class Keys(Protocol):
-    """Where keys are. ``lookup`` may block; it is called in threads."""
+    """Where keys are."""
 
-    def lookup(self, key: str) -> KeyRecord | None: ...
-
-
-class _Entry:
-    """The last answer. ``asked_at`` and ``good_at`` are when a lookup last ended, and last ended well (monotonic)."""
-
-    __slots__ = ("asked_at", "failed", "good_at", "record")
-
-    def __init__(self, record: KeyRecord | None, now: float, *, failed: bool = False) -> None:
-        self.record = record
-        self.failed = failed
-        self.asked_at = self.good_at = now
+    def valid(self) -> Iterable[KeyRecord]:
+        """Every key that may be used; the same object again where nothing has changed. May block: called in a
+        thread."""
+        ...
 
 
 class KeyGate:
-    """Answers at once for a key that was seen in the last second, and later for others."""
+    """Answers at once as long as what was read of the store is new enough, and later where it is not."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
-        self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
-        self._pending: dict[bytes, list[Callable[[], None]]] = {}
-        self._threads = ThreadPoolExecutor(4, "api-key")
+        self._read: Iterable[KeyRecord] | None = None
+        self._records: dict[bytes, KeyRecord] = {}
+        self._good_at = self._ended_at = -math.inf
+        self._started_at: float | None = None
+        self._waiting: list[Callable[[], None]] = []
+        self._alarm: asyncio.TimerHandle | None = None
+        self._thread = ThreadPoolExecutor(1, "api-keys")
 
     def check(self, authorization: bytes | None, resume: Callable[[], None]) -> KeyRecord | None:
-        """The key's record; None when it has to be looked up first, then ``resume`` is called to check again.
+        """The key's record; None when the store has to be read first, then ``resume`` is called to check again.
 
-        Raises Unauthenticated, with the same words whatever is wrong, or Unavailable when too many wait.
+        Raises Unauthenticated, with the same words whatever is wrong, or Unavailable when the store does not answer.
         """
-        key = _bearer(authorization)
-        digest = hashlib.sha256(key).digest()
-        entry = self._entries.get(digest)
-        if entry is None:
-            self._ask(digest, key, resume)
-            return None
+        digest = hashlib.sha256(_bearer(authorization)).digest()
+        record = self._records.get(digest)
+        if record is not None and not hmac.compare_digest(bytes.fromhex(record.sha256), digest):
+            record = None
         now = time.monotonic()
-        age = now - entry.asked_at
-        if age > FRESH_S:
-            if digest in self._pending and entry.record is not None and now - entry.good_at < STALE_S:
-                return entry.record
-            self._ask(digest, key, resume)
-            return None
-        if entry.record is None:
-            raise _unknown() if entry.failed else _refused()
-        if age > _REFRESH_S:
-            self._ask(digest, key, None)
-        return entry.record
+        age = now - self._good_at
+        if age <= (UNKNOWN_S if record is None else _REFRESH_S):
+            if record is None:
+                raise _refused()
+            return record
+        answers = self._refresh(now)
+        if record is not None and (age <= FRESH_S or (age <= STALE_S and not answers)):
+            return record
+        if not answers or len(self._waiting) >= _WAITING:
+            raise Unavailable("API keys cannot be checked at the moment.", reason=DropReason.NO_CAPACITY)
+        self._waiting.append(resume)
+        if self._alarm is None:
+            self._alarm = asyncio.get_running_loop().call_later(_HANGS_S, self._wake)
+        return None
 
     @property
-    def pending(self) -> int:
-        """Lookups that have not ended."""
-        return len(self._pending)
-
-    @property
-    def remembered(self) -> int:
-        """Keys, valid or not, whose last answer is kept."""
-        return len(self._entries)
+    def reading(self) -> bool:
+        """Whether the store is being read."""
+        return self._started_at is not None
 
     def stop(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _ask(self, digest: bytes, key: bytes, resume: Callable[[], None] | None) -> None:
-        waiting = self._pending.get(digest)
-        if waiting is None:
-            if len(self._pending) >= _PENDING:
-                if resume is None:
-                    return
-                raise Unavailable("Too many keys are being looked up.", reason=DropReason.OVERLOADED)
-            waiting = self._pending[digest] = []
-            loop = asyncio.get_running_loop()
-            future = loop.run_in_executor(self._threads, self._keys.lookup, key.decode("ascii"))
-            future.add_done_callback(lambda done: self._answered(digest, done))
-        if resume is not None:
-            waiting.append(resume)
+    def _refresh(self, now: float) -> bool:
+        """Read the store, unless that is being done or was tried just now; False where it will not answer soon."""
+        if self._started_at is not None:
+            return now - self._started_at <= _HANGS_S
+        if now - self._ended_at <= UNKNOWN_S:
+            return False
+        self._started_at = now
+        reading = asyncio.get_running_loop().run_in_executor(self._thread, self._keys.valid)
+        reading.add_done_callback(self._answered)
+        return True
 
-    def _answered(self, digest: bytes, done: asyncio.Future[KeyRecord | None]) -> None:
-        waiting = self._pending.pop(digest, [])
-        if done.cancelled():
+    def _answered(self, reading: asyncio.Future[Iterable[KeyRecord]]) -> None:
+        self._started_at = None
+        if reading.cancelled():
             return
-        if (error := done.exception()) is not None:
-            log.error("an API key could not be looked up: %s", type(error).__name__)
-        now = time.monotonic()
-        known = self._entries.get(digest)
-        if error is None:
-            self._remember(digest, _Entry(done.result(), now))
-        elif known is not None and known.record is not None and now - known.good_at < STALE_S:
-            known.asked_at = now
+        self._ended_at = time.monotonic()
+        if (error := reading.exception()) is not None:
+            log.error("the API keys could not be read: %s", type(error).__name__)
         else:
-            self._remember(digest, _Entry(None, now, failed=True))
+            self._good_at = self._ended_at
+            found = reading.result()
+            if found is not self._read:
+                self._read = found
+                self._records = {bytes.fromhex(record.sha256): record for record in found}
+        self._wake()
+
+    def _wake(self) -> None:
+        """Let those that wait check again."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        waiting, self._waiting = self._waiting, []
         for resume in waiting:
             resume()
-
-    def _remember(self, digest: bytes, entry: _Entry) -> None:
-        self._entries[digest] = entry
-        self._entries.move_to_end(digest)
-        if len(self._entries) > _REMEMBERED:
-            self._entries.popitem(last=False)
 
 
 def _bearer(authorization: bytes | None) -> bytes:
@@ -153,7 +152,3 @@ def _bearer(authorization: bytes | None) -> bytes:
 
 def _refused() -> Unauthenticated:
     return Unauthenticated(_MESSAGE)
-
-
-def _unknown() -> Unavailable:
-    return Unavailable("API keys cannot be checked at the moment.", reason=DropReason.NO_CAPACITY)

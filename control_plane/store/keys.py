@@ -45,6 +45,7 @@ class ApiKeys:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._valid: tuple[object, tuple[KeyRecord, ...]] = (None, ())
 
     def lookup(self, key: str) -> KeyRecord | None:
         """The record of a valid key; None for one that is unknown or revoked."""
@@ -55,6 +56,17 @@ class ApiKeys:
         if row is None or not hmac.compare_digest(row.sha256, wanted):
             return None
         return KeyRecord(**row._mapping)
+
+    def valid(self) -> tuple[KeyRecord, ...]:
+        """Every key that may be used now. As long as none was added or revoked it is the same object, and cheap."""
+        columns = api_keys.c
+        changes = sa.select(sa.func.count(), sa.func.max(columns.created_unix), sa.func.count(columns.revoked_unix))
+        query = sa.select(api_keys).where(columns.revoked_unix.is_(None)).order_by(columns.created_unix, columns.id)
+        with self._database.transaction() as connection:
+            state = tuple(connection.execute(changes).one())
+            if state != self._valid[0]:
+                self._valid = (state, tuple(KeyRecord(**row._mapping) for row in connection.execute(query)))
+        return self._valid[1]
 
     def create(self, name: str, tenant: str = "default") -> tuple[str, KeyRecord]:
         """A new key and its record. The key is in no file and no log: give it to whoever asked."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
@@ -35,18 +36,21 @@ GENEROUS_S = 20.0
 class Key:
     id: str = "key-1"
     tenant: str = "default"
+    sha256: str = ""
 
 
 class Keys:
-    """A store of keys; ``delay`` is called in the thread that looks one up."""
+    """A store of keys; ``delay`` is called in the thread that reads them."""
 
     def __init__(self) -> None:
         self.records: dict[str, Key] = {KEY: Key()}
         self.delay: Callable[[], Any] = lambda: None
 
-    def lookup(self, key: str) -> KeyRecord | None:
+    def valid(self) -> list[KeyRecord]:
         self.delay()
-        return self.records.get(key)
+        return [
+            replace(record, sha256=hashlib.sha256(key.encode()).hexdigest()) for key, record in self.records.items()
+        ]
 
 
 class PlayedRouter(StubRouter):

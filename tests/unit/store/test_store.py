@@ -88,6 +88,21 @@ def test_a_key_is_found_until_it_is_revoked_and_stored_as_a_digest_only(path: Pa
     assert key.encode() not in path.read_bytes()
 
 
+def test_all_valid_keys_are_the_same_object_until_one_is_made_or_revoked(path: Path, database: Database) -> None:
+    other = Database.open("", path, migrate=False)
+    mine, theirs = ApiKeys(database), ApiKeys(other)
+    assert mine.valid() == ()
+    first, second = theirs.create("a")[1], theirs.create("b")[1]
+    found = mine.valid()
+    assert found == (first, second)
+    assert mine.valid() is found
+    theirs.revoke(first.id)
+    assert mine.valid() == (second,)
+    third = theirs.create("c")[1]
+    assert mine.valid() == (second, third)
+    other.close()
+
+
 def test_adding_a_key_twice_keeps_one(database: Database) -> None:
     keys = ApiKeys(database)
     assert keys.add("sk-inferdeck-given", "a") == keys.add("sk-inferdeck-given", "b")
@@ -111,6 +126,7 @@ def test_lookups_go_on_while_another_process_writes(path: Path, database: Databa
     writer.execute("BEGIN EXCLUSIVE")
     assert keys.lookup(key) == record
     assert keys.lookup("sk-inferdeck-unknown") is None
+    assert keys.valid() == (record,)
     writer.rollback()
     writer.close()
 
