@@ -4,8 +4,8 @@ A mixin of the scheduler lets a ``Tracer`` (``vllm_tracer``) note each step whil
 along with the statistics that leave the process anyway: no socket, no thread, and in order with the tokens.
 ``vllm_steps`` reads it on the other side.
 
-These are private interfaces of vLLM, listed in ``_USED``: the trace touches them here, in ``vllm_tracer`` and in
-``vllm_block_count``. ``unsupported`` names the versions they were written against. Nothing here raises into vLLM's
+These are private interfaces of vLLM, listed in ``_USED``: the trace touches them here, in ``vllm_tracer``,
+``vllm_block_count`` and ``vllm_queue``. ``unsupported`` names the versions they were written against. Nothing here raises into vLLM's
 loop: an exception there ends the engine for everyone.
 """
 

@@ -10,11 +10,10 @@ What was not told of a step, because it was not traced or because the trace fail
 from __future__ import annotations
 
 import functools
-import heapq
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import chain, islice
 from typing import Any, TypeVar
 
@@ -31,6 +30,7 @@ from workers.engine.step_payload import (
     encode_step,
 )
 from workers.engine.vllm_block_count import count_cached_free
+from workers.engine.vllm_queue import in_order
 
 PAYLOAD = "inferdeck_steps"
 """The key in ``SchedulerStats.ec_connector_stats`` under which a list of payloads travels."""
@@ -328,7 +328,7 @@ class Tracer:
 
     def _waiting_head(self) -> list[Waiting]:
         scheduler = self._scheduler
-        head = islice(chain(scheduler.kv_holding_waiting, _first(scheduler.waiting)), _WAITING_TOLD)
+        head = islice(chain(scheduler.kv_holding_waiting, in_order(scheduler.waiting)), _WAITING_TOLD)
         return [
             (public_id(each.request_id), each.num_tokens, each.priority, each.status.name == "PREEMPTED")
             for each in head
@@ -395,18 +395,3 @@ class Tracer:
             name = request_id
         self._names.add(name)
         return name
-
-
-def _first(queue: Any) -> Iterator[Any]:
-    """The queue in its order; of a heap no more is looked at than is taken."""
-    heap = getattr(queue, "_heap", None)
-    if heap is None:
-        yield from queue
-        return
-    ahead = [(heap[0], 0)] if heap else []
-    while ahead:
-        request, index = heapq.heappop(ahead)
-        yield request
-        for child in (2 * index + 1, 2 * index + 2):
-            if child < len(heap):
-                heapq.heappush(ahead, (heap[child], child))
