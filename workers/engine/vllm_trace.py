@@ -5,8 +5,8 @@ along with the statistics that leave the process anyway: no socket, no thread, a
 ``vllm_steps`` reads it on the other side.
 
 These are private interfaces of vLLM, listed in ``_USED``: the trace touches them here, in ``vllm_tracer``,
-``vllm_block_count`` and ``vllm_queue``. ``unsupported`` names the versions they were written against. Nothing here raises into vLLM's
-loop: an exception there ends the engine for everyone.
+``vllm_block_count`` and ``vllm_queue``. ``unsupported`` names the versions they were written against. Nothing here
+raises into vLLM's loop: an exception there ends the engine for everyone.
 """
 
 from __future__ import annotations
