@@ -7,7 +7,7 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,12 +54,18 @@ class ControlPlane:
     took_over: bool = False
 
     @classmethod
-    def start(cls, home: Home, *, config: Path | None = None, detached: bool) -> ControlPlane:
-        """Raises StartFailed when the home cannot be used."""
+    def start(
+        cls, home: Home, *, config: Path | None = None, detached: bool, arguments: Sequence[str] = ()
+    ) -> ControlPlane:
+        """``arguments`` are further ones of ``python -m control_plane serve``.
+
+        Raises StartFailed when the home cannot be used.
+        """
         log = home.log_path
         command = [sys.executable, "-m", "control_plane", "serve", "--home", str(home.path)]
         if config is not None:
             command += ["--config", str(config.absolute())]
+        command += arguments
         read_end, lifeline = (None, None) if detached else os.pipe()
         try:
             home.path.mkdir(mode=0o700, parents=True, exist_ok=True)

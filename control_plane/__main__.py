@@ -16,7 +16,7 @@ from pathlib import Path
 from control_plane import telemetry
 from control_plane.contracts.errors import InferDeckError
 from control_plane.processes.complaint import exit_code, tell
-from control_plane.settings import Home, load_settings, load_with_sources
+from control_plane.settings import Home, load_settings, load_with_sources, simulated
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command.add_argument("--home", type=Path, help="folder of state, logs and keys")
         command.add_argument("--config", type=Path, help="TOML file; else config.toml in the home")
     serving.add_argument("--parent-fd", type=int, help="a pipe's read end: when it closes, everything is shut down")
+    serving.add_argument("--engine", choices=("sim",), help="simulate the pools: no model, no GPU, no vLLM")
+    serving.add_argument("--profile", default="", help="what is simulated, like h100-llama-3.1-8b")
     gateway.add_argument("--id", required=True)
     gateway.add_argument("--port", type=int, help="instead of the settings'; 0 is any free one")
     gateway.add_argument("--rather", type=int, default=0, help="the port to take where any will do and it is free")
@@ -45,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "serve":
             from control_plane.processes.serve import serve
 
+            if options.engine:
+                config = simulated(config, options.profile)
             return serve(home, config, options.parent_fd)
         from control_plane.processes.gateway import run_gateway
 

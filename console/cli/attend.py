@@ -7,7 +7,7 @@ import contextlib
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from console.cli.exits import INTERRUPTED, OK, TIMED_OUT, code_of, tell
@@ -58,10 +58,15 @@ class Interrupts:
         return await self._queue.get()
 
 
-async def attend(home: Home, config: Path | None, timeout_s: float, show: Show, *, detach: bool) -> int:
-    """Start the platform, and unless ``detach``, stay with it to its end. Returns the exit code."""
+async def attend(
+    home: Home, config: Path | None, timeout_s: float, show: Show, *, detach: bool, arguments: Sequence[str] = ()
+) -> int:
+    """Start the platform, and unless ``detach``, stay with it to its end. Returns the exit code.
+
+    ``arguments`` are further ones of the control plane's command.
+    """
     with Interrupts().caught() as interrupts:
-        attendant = Attendant(home, config, interrupts, detach=detach)
+        attendant = Attendant(home, config, interrupts, detach=detach, arguments=arguments)
         try:
             code = await attendant.start(timeout_s, show)
             if code is None and not detach:
@@ -74,12 +79,21 @@ async def attend(home: Home, config: Path | None, timeout_s: float, show: Show, 
 class Attendant:
     """Whoever started a control plane and answers for it."""
 
-    def __init__(self, home: Home, config: Path | None, interrupts: Interrupts, *, detach: bool) -> None:
+    def __init__(
+        self,
+        home: Home,
+        config: Path | None,
+        interrupts: Interrupts,
+        *,
+        detach: bool,
+        arguments: Sequence[str] = (),
+    ) -> None:
         self.home = home
         self._config = config
         self._interrupts = interrupts
         self._detach = detach
-        self.own = ControlPlane.start(home, config=config, detached=detach)
+        self._arguments = arguments
+        self.own = ControlPlane.start(home, config=config, detached=detach, arguments=arguments)
 
     async def start(self, timeout_s: float, show: Show) -> int | None:
         """An exit code if it did not come up; None once it serves."""
@@ -127,7 +141,7 @@ class Attendant:
                     return await self._failed(failure)
                 say(f"{literal(failure.message)}: starting it again, gateways and workers go on", "watch")
                 self.own.let_go()
-                self.own = ControlPlane.start(self.home, config=self._config, detached=False)
+                self.own = ControlPlane.start(self.home, config=self._config, detached=False, arguments=self._arguments)
                 self.own.took_over = True  # what runs in the home is still ours
         finally:
             following.cancel()

@@ -15,6 +15,7 @@ from control_plane.settings.model import (
     TelemetrySettings,
 )
 from control_plane.settings.reader import load_settings, load_with_sources
+from control_plane.settings.simulated import simulated
 from control_plane.settings.size import parse_size
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "load_settings",
     "load_with_sources",
     "parse_size",
+    "simulated",
 ]

@@ -26,6 +26,7 @@ from control_plane.settings.model import (
     TelemetrySettings,
 )
 from control_plane.settings.rules import check
+from control_plane.settings.simulated import ENGINE, simulated_pool
 from control_plane.settings.size import parse_size
 from control_plane.settings.toml_lines import KeyPath, key_lines, line_of
 
@@ -98,8 +99,9 @@ class _Document:
                 self.blame((name,), f"unknown key{_nearest(name, known)}")
         values: dict[str, Any] = {name: self._table((name,), cls) for name, cls in _SECTIONS.items()}
         settings = Settings(**values, pools=self._pools(), path=self.path)
-        if not self.problems:
-            for path, message in check(settings):
+        blamed = {key for key, _, _ in self.problems}
+        for path, message in check(settings):
+            if dotted(path) not in blamed:
                 self.blame(path, message)
         return settings
 
@@ -114,21 +116,32 @@ class _Document:
 
     def _pool(self, path: KeyPath, raw: dict[str, Any]) -> PoolSettings:
         pool = self._table(path, PoolSettings)
+        if pool.engine == ENGINE and not self.problems:
+            return self._simulated(pool, raw)
         derived: dict[str, Any] = {}
         if pool.source != BUILTIN_SOURCE and "model" not in raw:
             derived["model"] = PurePosixPath(pool.source.rstrip("/")).name.removeprefix("builtin:")
         if "name" not in raw and (pool.source != BUILTIN_SOURCE or "model" in raw):
             derived["name"] = _pool_name(derived.get("model", pool.model))
-        if pool.engine != "vllm" or pool.gpus:
-            derived["engine_args"] = dict(raw.get("engine_args", {}))
-        elif isinstance(raw.get("engine_args", {}), dict):
-            derived["engine_args"] = PoolSettings().engine_args | raw.get("engine_args", {})
+        given = pool.engine_args if "engine_args" in raw else {}
+        derived["engine_args"] = given if pool.engine != "vllm" or pool.gpus else PoolSettings().engine_args | given
         if pool.gpus:
             if "kv_memory" not in raw:
                 derived["kv_memory"] = 0
             if "max_context" not in raw:
                 derived["max_context"] = 0
-        return dataclasses.replace(pool, **derived) if not self.problems else pool
+        return dataclasses.replace(pool, **derived)
+
+    def _simulated(self, pool: PoolSettings, raw: dict[str, Any]) -> PoolSettings:
+        """What nothing is said of follows from the profile; the path of a profile counts from the file's folder."""
+        arguments = dict(pool.engine_args if "engine_args" in raw else {})
+        profile = arguments.get("profile")
+        if isinstance(profile, str) and profile.endswith(".toml"):
+            arguments["profile"] = str(self.path.absolute().parent / profile)
+        made = simulated_pool(arguments)
+        given = {name: getattr(pool, name) for name in raw if name != "engine_args"}
+        name = given.get("name") or _pool_name(given.get("model", made.model))
+        return dataclasses.replace(made, **{**given, "name": name})
 
     def _table(self, path: KeyPath, cls: type[T]) -> T:
         raw: Any = self.tree

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from control_plane.settings.model import PoolSettings, Settings
@@ -11,7 +12,7 @@ from control_plane.settings.model import PoolSettings, Settings
 KeyPath = tuple[str | int, ...]
 Problem = tuple[KeyPath, str]
 
-ENGINES: Final = ("vllm", "scripted")
+ENGINES: Final = ("vllm", "sim", "scripted")
 PROFILES: Final = ("least_load", "balanced", "round_robin")
 _DTYPES: Final = ("auto", "bfloat16", "float16", "float32", "half", "float")
 _HTTP: Final = re.compile(r"https?://[^/\s]+")
@@ -70,6 +71,10 @@ def _pool(pool: PoolSettings) -> Iterator[Problem]:
         yield ("model",), "a model name that can be printed is needed"
     if not pool.source:
         yield ("source",), "a folder, a hub id or builtin:smollm2-135m is needed"
+    elif pool.engine == "vllm" and pool.source.startswith(("/", "~", ".")):
+        folder = Path(pool.source).expanduser()
+        if not (folder / "config.json").is_file():
+            yield ("source",), f"{folder} is no folder with a Hugging Face checkpoint: it has no config.json"
     if pool.engine not in ENGINES:
         yield ("engine",), f"unknown engine {pool.engine!r}; known are {', '.join(ENGINES)}"
     if pool.dtype not in _DTYPES:

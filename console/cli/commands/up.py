@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,6 +28,17 @@ async def up(
     detach: Annotated[
         bool, typer.Option("-d", "--detach", help="Return when it serves, and leave it running.")
     ] = False,
+    engine: Annotated[
+        str | None, typer.Option("--engine", metavar="sim", help="Simulate all pools: needs no model, GPU or vLLM.")
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            metavar="NAME|FILE",
+            help="What is simulated: GPU-MODEL[-tpN], like h100-llama-3.1-70b-tp4, or a file of inferdeck calibrate.",
+        ),
+    ] = None,
     timeout: Annotated[
         str, typer.Option("--timeout", metavar="DURATION", help="Wait no longer until it serves; 0 has no end.")
     ] = "30m",
@@ -43,12 +55,15 @@ async def up(
         raise InvalidRequest("up starts a platform on this machine, not at a --server", param="server")
     if config is not None and not config.is_file():
         raise InvalidRequest(f"there is no file {config}", param="config")
+    arguments = simulation(engine, profile)
     limit, home = duration(timeout, "--timeout"), place.home
     running = home.running()
     if running is not None:
         say(f"already up in {literal(home.shown)}")
         if config is not None and str(config.absolute()) != running.config:
             say(f"it runs with {literal(running.config or 'its default settings')}; --config changes nothing", "watch")
+        if arguments:
+            say("--engine and --profile change nothing in what runs", "watch")
         show(home, *await wait_shown(home, limit), output, stays=False)
         return
     code = await attend(
@@ -57,9 +72,23 @@ async def up(
         limit,
         lambda state, snapshot: show(home, state, snapshot, output, stays=not detach),
         detach=detach,
+        arguments=arguments,
     )
     if code:
         raise Ended(code)
+
+
+def simulation(engine: str | None, profile: str | None) -> list[str]:
+    """The control plane's arguments. Raises InvalidRequest for another engine: that is a pool's setting."""
+    if engine not in (None, "sim"):
+        raise InvalidRequest(
+            f"--engine can be sim, not {literal(engine)}; what really runs is the pools' setting", param="engine"
+        )
+    if profile is None:
+        return ["--engine", "sim"] if engine else []
+    if profile.endswith(".toml"):
+        profile = str(Path(profile).absolute())
+    return ["--engine", "sim", "--profile", profile]
 
 
 def show(home: Home, state: State, snapshot: Snapshot, output: Format, *, stays: bool) -> None:

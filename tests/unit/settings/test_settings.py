@@ -141,7 +141,7 @@ def test_an_unknown_key_names_file_line_and_the_nearest_known(tmp_path: Path, ho
         ("[router]\nprofile = 'x'", "2: router.profile: unknown profile 'x'; known are least_load"),
         ("[[pool]]\n\nreplicas = -1", "3: pool[0].replicas: 0 to 1000"),
         ("[[pool]]\nname = 'A b'", "2: pool[0].name: 'A b' is not a name: "),
-        ("[[pool]]\nengine = 'sim'", "2: pool[0].engine: unknown engine 'sim'; known are vllm, scripted"),
+        ("[[pool]]\nengine = 'simm'", "2: pool[0].engine: unknown engine 'simm'; known are vllm, sim, scripted"),
         ("[[pool]]\nkv_memory = 'lots'", "2: pool[0].kv_memory: 'lots' is not a size; "),
         ("[[pool]]\ngpus = [0, 0]\nreplicas = 1", "2: pool[0].gpus: a device is listed twice"),
         (
@@ -273,3 +273,29 @@ n = 3
         ("arr", 1): 16,
         ("arr", 1, "n"): 17,
     }
+
+
+def test_wrong_types_and_broken_rules_are_told_together(tmp_path: Path) -> None:
+    file = tmp_path / "deck.toml"
+    file.write_text(
+        '[[pool]]\nreplicas = -1\ndtype = "int3"\nkv_memory = "512 bananas"\n[[pool]]\nname = "other"\nmodel = "m"\n'
+    )
+    with pytest.raises(SettingsError) as caught:
+        load_settings(file, Home.resolve(tmp_path))
+    keys = [line.split(": ")[1] for line in caught.value.message.splitlines()]
+    assert keys == ["pool[0].replicas", "pool[0].dtype", "pool[0].kv_memory"]
+
+
+@pytest.mark.parametrize("source", ["/nonexistent", "./here", "~/there"])
+def test_a_folder_without_a_checkpoint_is_refused_where_it_is_named(tmp_path: Path, source: str) -> None:
+    file = tmp_path / "deck.toml"
+    file.write_text(f'[[pool]]\nname = "m"\nsource = "{source}"\n')
+    with pytest.raises(SettingsError, match=r"deck.toml:3: pool\[0\].source: .* it has no config.json"):
+        load_settings(file, Home.resolve(tmp_path))
+
+
+def test_a_folder_with_a_checkpoint_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    file = tmp_path / "deck.toml"
+    file.write_text(f'[[pool]]\nname = "m"\nsource = "{tmp_path}"\n')
+    assert load_settings(file, Home.resolve(tmp_path)).pools[0].source == str(tmp_path)

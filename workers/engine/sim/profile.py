@@ -21,8 +21,6 @@ GPUS = ("H100", "H200", "A100-80GB", "L4")
 MODELS = ("Llama-3.1-8B", "Llama-3.1-70B", "Qwen3-32B", "SmolLM2-135M")
 COUNTS = (1, 2, 4, 8)
 
-DEFAULT = "h100-llama-3.1-8b"
-
 EFFICIENCY_SOURCE = (
     "step times are a roofline of the published figures at 80 % of the bandwidth and 65 % of the FLOPs, plus 1 ms a "
     "step: typical of a good engine, not measured"
@@ -59,7 +57,11 @@ def profile_of(settings: SimSettings, tensor_parallel: int = 1) -> Profile:
     if name.endswith(".toml") or "/" in name:
         return _measured(read_measured(Path(name)), settings)
     if not name and not settings.gpu and not settings.model_shape:
-        name = DEFAULT
+        raise SettingsError(
+            "profile is missing: what is to be simulated",
+            param="engine_args.profile",
+            hint='profile = "h100-llama-3.1-8b", or gpu = "H100" with model_shape = "llama-3.1-8b"',
+        )
     if name:
         gpu, model, counted = _parts(name)
         if counted and tp > 1 and counted != tp:

@@ -91,5 +91,5 @@ def test_kv_memory_and_context_of_the_pool_count() -> None:
     assert config.total_blocks == (1 << 30) // (16 * 131_072) - 1
     small = scheduler_config(settings, profile, kv_bytes=1 << 30)
     assert small.max_model_len == small.total_blocks * 16
-    with pytest.raises(SettingsError, match="beyond Llama-3.1-8B"):
+    with pytest.raises(SettingsError, match=r"beyond Llama-3\.1-8B"):
         scheduler_config(settings, profile, max_context=1_000_000)
