@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -84,6 +85,15 @@ class Recording:
                 if isinstance(entry.value, Snapshot):
                     snapshot = (entry.value, entry.unix)
                 yield entry
+
+    def keyframes(self, first: int, end: int) -> Iterator[tuple[Snapshot, float]]:
+        """The whole snapshots, and their times, that keyframes from ``first`` up to ``end`` begin with."""
+        for index in range(first, end):
+            if self.reader.frames[index].head.keyframe:
+                for record in self.reader.records(index)[:1]:
+                    if record.kind == Kind.SNAPSHOT:
+                        with suppress(InvalidRequest):
+                            yield unpacked(record.payload, Snapshot), record.unix
 
     @property
     def events(self) -> tuple[tuple[float, Event], ...]:

@@ -14,8 +14,7 @@ from console.tui.replay.cursor import Cursor
 from control_plane.contracts.fleet import Event, Snapshot
 
 WHOLE_S: Final = 120.0
-"""This much is read snapshot by snapshot; what lies further back is only needed for curves."""
-SPARSE_S: Final = 2.5
+"""This much is read snapshot by snapshot. What lies further back is only needed for curves: keyframes do."""
 
 KINDS: Final = (Kind.SNAPSHOT, Kind.CHANGES, Kind.EVENT, Kind.GAP, Kind.END)
 
@@ -25,12 +24,11 @@ def board_at(recording: Recording, place: str, unix: float) -> tuple[Board, Curs
     board = Board(place)
     earlier = recording.events[: bisect_right(recording.events, unix, key=lambda known: known[0])]
     board.learn(tuple(event for _, event in earlier[-MOST_EVENTS:]))
-    cursor = Cursor(recording.entries(recording.reader.keyframe_before(unix - KEPT_S), only=KINDS))
-    last = float("-inf")
+    begin = recording.reader.keyframe_before(unix - WHOLE_S)
+    for snapshot, heard in recording.keyframes(recording.reader.keyframe_before(unix - KEPT_S), begin):
+        board.heard(snapshot, heard)
+    cursor = Cursor(recording.entries(begin, only=KINDS))
     for entry in cursor.until(unix):
-        if isinstance(entry.value, Snapshot) and entry.unix < unix - WHOLE_S and entry.unix - last < SPARSE_S:
-            continue
-        last = entry.unix
         take(board, entry, recording)
     return board, cursor
 
