@@ -57,7 +57,7 @@ def make_order(verb: Verb, ids: Sequence[str], snapshot: Snapshot | None, replic
         raise Refused(f"no {verb.noun} is selected")
     targets = []
     for name in ids:
-        same, problem = _identity(verb, name, snapshot)
+        same, problem = _identity(verb, name, snapshot, missing="does not exist")
         if problem:
             raise Refused(problem)
         targets.append(Target(name, same))
@@ -80,22 +80,22 @@ def problems(order: Order, snapshot: Snapshot | None, connected: bool) -> list[s
     return found
 
 
-def _identity(verb: Verb, name: str, snapshot: Snapshot) -> tuple[str, str]:
+def _identity(verb: Verb, name: str, snapshot: Snapshot, missing: str = "is gone") -> tuple[str, str]:
     """What the thing is now, or why the verb cannot be applied to it."""
     if verb is Verb.SCALE:
         pool = next((pool for pool in snapshot.pools if pool.name == name), None)
-        return (str(pool.desired), "") if pool else ("", f"pool {name} is gone")
+        return (str(pool.desired), "") if pool else ("", f"pool {name} {missing}")
     if verb is Verb.CANCEL:
         request = next((request for request in snapshot.requests if request.id == name), None)
         if request is None:
-            return "", f"request {name} is gone"
+            return "", f"request {name} {missing}"
         if not request.phase.active:
             word = "was cancelled" if request.phase is RequestPhase.CANCELLED else "has ended"
             return "", f"request {name} {word} already"
         return str(request.arrival_unix), ""
     worker = next((worker for worker in snapshot.workers if worker.id == name), None)
     if worker is None:
-        return "", f"worker {name} is gone"
+        return "", f"worker {name} {missing}"
     return instance(worker), _pointless(verb, worker)
 
 

@@ -197,7 +197,7 @@ async def test_a_wrong_command_says_what_would_be_right() -> None:
         await seen.command("scale smollm2")
         assert ":scale POOL=N" in seen.text
         await seen.command("drain nobody")
-        assert "worker nobody is gone" in seen.text
+        assert "worker nobody does not exist" in seen.text
 
 
 async def test_tab_completes_and_up_recalls() -> None:

@@ -78,7 +78,7 @@ def test_a_worker_that_is_drained_can_be_drained_again() -> None:
 def test_nothing_selected_nothing_known() -> None:
     with pytest.raises(Refused, match="no worker is selected"):
         make_order(Verb.DRAIN, [], with_workers())
-    with pytest.raises(Refused, match="w9 is gone"):
+    with pytest.raises(Refused, match="w9 does not exist"):
         make_order(Verb.DRAIN, ["w9"], with_workers(W1))
     with pytest.raises(Refused, match="nothing is known"):
         make_order(Verb.DRAIN, ["w1"], None)
