@@ -152,6 +152,24 @@ async def test_a_grammar_that_is_none_is_the_callers_fault(asker: Asker, fields:
     assert await asker.until_idle()
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        '{"$ref": "#"}',
+        '{"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}',
+        r'{"type": "string", "pattern": "\\"}',
+        '{"type": "object", "patternProperties": {"(": {}}}',
+    ],
+)
+async def test_a_schema_that_does_not_compile_is_the_callers_fault(asker: Asker, schema: str) -> None:
+    reply = asker.submit("Hello", max_tokens=4, json_schema=schema, n=2)[1]
+    await reply.end(TIMEOUT_S)
+    error = reply.last.error
+    assert error is not None
+    assert (error.code, error.param) == (DropReason.INVALID_REQUEST, "response_format")
+    assert (await asker.ask("Hello", max_tokens=2)).finish().output_tokens == 2
+
+
 async def test_a_structured_call_can_be_aborted_before_it_is_compiled(asker: Asker) -> None:
     number, reply = asker.submit(FRANCE, max_tokens=100, regex="[a-z]{50}")
     asker.engine.abort(number)

@@ -115,7 +115,7 @@ class Calls:
                 request.external_req_id = choice.request_id
                 requests.append(request)
         except Exception as error:
-            if refused := refusal(error):
+            if refused := refusal(error, structured=is_structured(sampling)):
                 raise refused from error
             raise
         return requests

@@ -5,17 +5,22 @@ from __future__ import annotations
 import re
 
 from control_plane.contracts.errors import DropReason, InferDeckError, InvalidRequest, Unavailable
+from control_plane.contracts.worker import CallError
 
 _TOO_LONG = "maximum model length"
 _OVERLOADED = 503
+_GRAMMAR = "response_format"
 _CONFIG_FIELD = re.compile(
     r"validation errors? for \w+\n+(?:(\w+)\n)?\s*(?:Value error, |Assertion failed, )?(.+?)(?: \[type=|$)",
     re.MULTILINE,
 )
 
 
-def refusal(error: Exception) -> InferDeckError | None:
-    """What the caller is told of a call that vLLM did not take; None if the fault is not in the call."""
+def refusal(error: Exception, *, structured: bool = False) -> InferDeckError | None:
+    """What the caller is told of a call that vLLM did not take; None if the fault is not in the call.
+
+    vLLM names no parameter where it is the grammar of a ``structured`` call that it does not take.
+    """
     if getattr(error, "http_status", None) == _OVERLOADED:
         return Unavailable(str(error), reason=DropReason.OVERLOADED)
     # VLLMValidationError puts the offending value into its str(), which may be a whole prompt.
@@ -25,7 +30,18 @@ def refusal(error: Exception) -> InferDeckError | None:
     message = str(error.args[0]) if error.args else type(error).__name__
     if _TOO_LONG in message:
         return InvalidRequest(message, reason=DropReason.CONTEXT_LENGTH_EXCEEDED, param="prompt")
-    return InvalidRequest(message, param=parameter)
+    return InvalidRequest(message, param=parameter or (_GRAMMAR if structured else None))
+
+
+def failure_in_core(*, structured: bool, scheduled: bool) -> CallError:
+    """What the caller is told of a request that the engine core gave up.
+
+    The core compiles the grammar of a ``structured`` request before it schedules it, and gives it up where that fails:
+    what was checked before is less than what compiles.
+    """
+    if structured and not scheduled:
+        return CallError(DropReason.INVALID_REQUEST, "The schema cannot be made into a grammar.", _GRAMMAR)
+    return CallError(DropReason.INTERNAL_ERROR, "the engine failed in this request")
 
 
 def start_failure(reason: str) -> str:

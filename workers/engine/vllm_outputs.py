@@ -27,6 +27,8 @@ from control_plane.contracts.errors import DropReason
 from workers.engine.base import Sink
 from workers.engine.choice_id import internal_id
 from workers.engine.token_bytes import TokenBytes, unfinished_bytes
+from workers.engine.vllm_errors import failure_in_core
+from workers.engine.vllm_request import is_structured
 from workers.engine.vllm_stats import Counters
 
 SUPPORTED = ("0.32",)
@@ -211,7 +213,8 @@ class StepOutputs(OutputProcessor):  # type: ignore[misc]
                 delta = self._advance(state, choice, output, now)
             except Exception as error:
                 _log.exception("what a step said of a request was lost")
-                delta = self._fail(choice, f"the output could not be read: {type(error).__name__}")
+                message = f"the output could not be read: {type(error).__name__}"
+                delta = self._fail(choice, wire.CallError(DropReason.INTERNAL_ERROR, message))
             if choice.ended:
                 self._finish_request(state)
                 if output.finish_reason is None:
@@ -266,7 +269,8 @@ class StepOutputs(OutputProcessor):  # type: ignore[misc]
                 return None
             delta = wire.Delta(generate.call, token_ids, detokenizer.get_next_output_text(False, True), choice.index)
         elif reason == FinishReason.ERROR:
-            return self._fail(choice, "the engine failed in this request")
+            structured = is_structured(generate.sampling)
+            return self._fail(choice, failure_in_core(structured=structured, scheduled=call.scheduled_ts > 0))
         else:
             if not generate.stream:
                 token_ids = detokenizer.output_token_ids
@@ -290,14 +294,13 @@ class StepOutputs(OutputProcessor):  # type: ignore[misc]
             call.over = True
             self._ended(call)
 
-    def _fail(self, choice: Choice, message: str) -> wire.Delta | None:
+    def _fail(self, choice: Choice, error: wire.CallError) -> wire.Delta | None:
         call = choice.call
         choice.ended = True
         if call.over:
             return None
         call.over = True
         self._ended(call)
-        error = wire.CallError(DropReason.INTERNAL_ERROR, message)
         return wire.Delta(call.generate.call, choice=choice.index, error=error)
 
     def _note_events(self, call: Call, events: Sequence[Any]) -> None:

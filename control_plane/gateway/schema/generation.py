@@ -139,7 +139,8 @@ def _refuse(name: str, value: Any) -> None:
             "chat_template", "Chat templates come with the model, not with the request.", "unsupported_parameter"
         )
     if name in _UNSUPPORTED:
-        if value is None or value in _UNSUPPORTED[name]:
+        # True is 1 and 0 is False only for Python.
+        if value is None or any(type(value) is type(nothing) and value == nothing for nothing in _UNSUPPORTED[name]):
             return
         raise invalid(
             name, f"Unsupported parameter: '{name}' is not supported by this server.", "unsupported_parameter"
@@ -153,7 +154,7 @@ def _stream_options(name: str, value: Any) -> bool:
     for key, item in mapping(name, value).items():
         if key == "include_usage" and item is not None:
             include_usage = boolean(f"{name}.include_usage", item)
-        elif key not in ("include_usage", "include_obfuscation") or item not in (None, False):
+        elif key not in ("include_usage", "include_obfuscation") or (item is not None and item is not False):
             raise invalid(f"{name}.{key[:64]}", f"Unsupported parameter: '{name}.{key[:64]}'.", "unsupported_parameter")
     return include_usage
 
@@ -163,8 +164,11 @@ def _prompt(name: str, value: Any) -> Prompt:
         return value
     if type(value) is not list:
         raise wrong_type(name, "a string or an array of token ids", value)
-    if len(value) == 1 and type(value[0]) in (str, list):
-        return _prompt(name, value[0])
+    if len(value) == 1 and isinstance(only := value[0], (str, list)):
+        # A batch of one.
+        if isinstance(only, str):
+            return only
+        value = only
     if any(type(item) in (str, list) for item in value):
         raise invalid(name, f"Invalid '{name}': one prompt per call is supported.", "unsupported_value")
     if value and (set(map(type, value)) != {int} or min(value) < 0 or max(value) > _INT32):

@@ -45,7 +45,11 @@ def _schema(at: str, value: Any) -> str:
     for key in ("name", "schema"):
         if wrapper.get(key) is None:
             raise missing(f"{at}.{key}")
-    text = json.dumps(mapping(f"{at}.schema", wrapper["schema"]), separators=(",", ":"))
+    schema = mapping(f"{at}.schema", wrapper["schema"])
+    try:
+        text = json.dumps(schema, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        raise invalid(f"{at}.schema", "A number in the schema is too large.", "invalid_value") from None
     if len(text) > _MAX_SCHEMA:
         raise invalid(f"{at}.schema", f"The schema is longer than {_MAX_SCHEMA} characters.", "string_above_max_length")
     return text

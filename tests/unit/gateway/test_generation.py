@@ -55,6 +55,38 @@ def test_everything_that_sampling_takes() -> None:
     assert read.choices == 8
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"best_of": True},
+        {"best_of": 1.0},
+        {"store": 0},
+        {"store": 0.0},
+        {"metadata": []},
+        {"tools": {}},
+        {"stream": True, "stream_options": {"include_obfuscation": 0}},
+    ],
+)
+def test_nothing_is_asked_for_in_the_right_type_only(fields: dict[str, Any]) -> None:
+    assert refusal(**fields).code == "unsupported_parameter"
+
+
+def test_what_asks_for_nothing_is_taken() -> None:
+    assert chat(best_of=1, store=False, metadata={}, tools=[], service_tier="auto", modalities=["text"]) == chat()
+
+
+@pytest.mark.parametrize("prompt", [[[[1]]], [["a"]], [[[]]], [["a"], [1]], [[1], [2]]])
+def test_a_prompt_is_one_text_or_one_list_of_token_ids(prompt: Any) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        completion(prompt=prompt)
+    assert caught.value.param == "prompt"
+
+
+@pytest.mark.parametrize(("prompt", "read"), [("a", "a"), (["a"], "a"), ([1, 2], [1, 2]), ([[1, 2]], [1, 2])])
+def test_a_batch_of_one_prompt_is_that_prompt(prompt: Any, read: Any) -> None:
+    assert completion(prompt=prompt).prompt == read
+
+
 @pytest.mark.parametrize("name", ["temperature", "max_tokens", "stop", "seed", "logit_bias", "stream", "n", "tools"])
 def test_null_means_absent(name: str) -> None:
     assert chat(**{name: None}) == chat()

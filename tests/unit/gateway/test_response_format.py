@@ -36,6 +36,14 @@ def test_every_format() -> None:
         ({"type": "json_schema", "json_schema": {"name": "x", "schema": []}}, "response_format.json_schema.schema"),
         ({"type": "json_schema", "json_schema": {"name": "x", "schema": {}, "y": 1}}, "response_format.json_schema"),
         (
+            {"type": "json_schema", "json_schema": {"name": "x", "schema": {"maximum": float("inf")}}},
+            "response_format.json_schema.schema",
+        ),
+        (
+            {"type": "json_schema", "json_schema": {"name": "x", "schema": {"enum": [[-float("inf")]]}}},
+            "response_format.json_schema.schema",
+        ),
+        (
             {"type": "json_schema", "json_schema": {"name": "x", "schema": {"x": "y" * 70_000}}},
             "response_format.json_schema.schema",
         ),

@@ -1,7 +1,7 @@
 import pytest
 
 from control_plane.contracts.errors import DropReason, InvalidRequest, Unavailable
-from workers.engine.vllm_errors import argument_problem, refusal, start_failure
+from workers.engine.vllm_errors import argument_problem, failure_in_core, refusal, start_failure
 
 
 class Validation(Exception):
@@ -75,3 +75,19 @@ def test_a_failed_validation_is_cut_to_what_is_wrong() -> None:
     value = "1 validation error for ModelConfig\n  Value error, Model architectures ['X'] are not supported. [type=…]"
     assert argument_problem(ValueError(value)) == "Model architectures ['X'] are not supported."
     assert argument_problem(ValueError("one line\nand more")) == "one line"
+
+
+def test_a_grammar_that_is_not_taken_is_the_response_formats_fault() -> None:
+    found = refusal(Validation("Grammar error: unknown type"), structured=True)
+    assert isinstance(found, InvalidRequest)
+    assert found.param == "response_format"
+    other = refusal(Validation("top_p must be in (0, 1]", "top_p"), structured=True)
+    assert other is not None
+    assert other.param == "top_p"
+
+
+def test_a_grammar_that_does_not_compile_is_the_callers_fault_and_any_other_failure_is_not() -> None:
+    found = failure_in_core(structured=True, scheduled=False)
+    assert (found.code, found.param) == (DropReason.INVALID_REQUEST, "response_format")
+    for structured, scheduled in [(True, True), (False, False), (False, True)]:
+        assert failure_in_core(structured=structured, scheduled=scheduled).code == DropReason.INTERNAL_ERROR
