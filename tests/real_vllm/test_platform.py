@@ -179,6 +179,8 @@ def test_steps_and_blocks_of_three_requests_that_share_a_prefix(platform: Platfo
     assert [step["step"] for step in steps] == list(range(before + 1, before + count + 1))
     joined = {row["request_id"]: step["step"] for step in steps for row in step["rows"] if row["joined"]}
     left = {each["request_id"]: step["step"] for step in steps for each in step["finished"]}
+    reasons = {each["request_id"]: each["reason"] for step in steps for each in step["finished"]}
+    assert set(reasons.values()) <= {"stop", "length"}
     first, second, third = joined
     assert set(joined) == set(left) == {row[0] for row in tables}
     assert joined[first] < joined[second] < joined[third] < min(left.values())
@@ -196,7 +198,7 @@ def test_steps_and_blocks_of_three_requests_that_share_a_prefix(platform: Platfo
     by_step = {int(line.split()[0]): line for line in told}
     for name in joined:
         assert f"+{name} " in by_step[joined[name]]
-        assert f"-{name} length after" in by_step[left[name]]
+        assert f"-{name} {reasons[name]} after" in by_step[left[name]]
     assert f"d {first}" in by_step[joined[second]]
     assert platform.run("trace", "worker/tiny-1", "every", "4").stdout.startswith("worker/tiny-1: trace every 4, step ")
     assert platform.read("trace", "worker/tiny-1", "full")["mode"] == "full"
