@@ -33,14 +33,15 @@ def refusal(error: Exception, *, structured: bool = False) -> InferDeckError | N
     return InvalidRequest(message, param=parameter or (_GRAMMAR if structured else None))
 
 
-def failure_in_core(*, structured: bool, scheduled: bool) -> CallError:
+def failure_in_core(*, structured: bool) -> CallError:
     """What the caller is told of a request that the engine core gave up.
 
-    The core compiles the grammar of a ``structured`` request before it schedules it, and gives it up where that fails:
-    what was checked before is less than what compiles.
+    It gives up a ``structured`` one whose grammar does not compile, or compiles and then takes no token: what was
+    checked before is less than that. An engine that fails by itself says so otherwise, and to everyone.
     """
-    if structured and not scheduled:
-        return CallError(DropReason.INVALID_REQUEST, "The schema cannot be made into a grammar.", _GRAMMAR)
+    if structured:
+        message = "The schema cannot be made into a grammar that an answer can follow."
+        return CallError(DropReason.INVALID_REQUEST, message, _GRAMMAR)
     return CallError(DropReason.INTERNAL_ERROR, "the engine failed in this request")
 
 

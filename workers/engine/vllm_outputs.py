@@ -269,8 +269,7 @@ class StepOutputs(OutputProcessor):  # type: ignore[misc]
                 return None
             delta = wire.Delta(generate.call, token_ids, detokenizer.get_next_output_text(False, True), choice.index)
         elif reason == FinishReason.ERROR:
-            structured = is_structured(generate.sampling)
-            return self._fail(choice, failure_in_core(structured=structured, scheduled=call.scheduled_ts > 0))
+            return self._fail(choice, failure_in_core(structured=is_structured(generate.sampling)))
         else:
             if not generate.stream:
                 token_ids = detokenizer.output_token_ids

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bytes, counts and seconds. A deadline is absolute: bytes that trickle in do not move it.
+    """Bytes, counts and seconds. A deadline for receiving is absolute: bytes that trickle in do not move it.
 
     ``head_s`` is for a request's head, and for the first byte on a new connection; ``receive_s`` for the whole request;
-    ``idle_s`` between two requests; ``stall_s`` for a client that reads nothing while there is something to read;
-    ``linger_s`` for a client to read a refusal before it has sent everything it meant to.
+    ``idle_s`` between two requests; ``stall_s`` for a client that reads nothing while there is something to read, and
+    it moves with every byte that is read; ``linger_s`` for a client that still sends when everything is out.
     """
 
     head_bytes: int = 32 * 1024
