@@ -19,7 +19,8 @@ from control_plane.contracts.worker import Delta, Sampling
 class RoutedCall:
     """One call to place. ``arrival_mono`` is ``time.monotonic()`` when the first byte of the request came in.
 
-    ``stages`` are those that the gateway has finished (auth, tokenise), for the request's timeline.
+    ``stages`` are those that the gateway has finished (auth, tokenise), for the request's timeline. ``traceparent`` is
+    the caller's trace context as it was sent (W3C), unchecked.
     """
 
     request_id: str
@@ -34,6 +35,7 @@ class RoutedCall:
     key_id: str = ""
     api: str = "chat"
     stages: tuple[Stage, ...] = ()
+    traceparent: str = ""
 
 
 class CallSink(Protocol):

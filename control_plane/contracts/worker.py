@@ -63,7 +63,6 @@ class Generate:
     cache_salt: str = ""
     stream: bool = True
     arrival_unix: float = 0.0
-    traceparent: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,9 @@ DEFAULT_TENANT = "default"
 _MESSAGE_CHARACTERS = 64
 """What rendering a message costs beside its text, as characters of text."""
 
+_TRACEPARENT_BYTES = 55
+"""W3C Trace Context: version 00, trace id, parent id and flags in hexadecimal."""
+
 
 @dataclass(slots=True)
 class Desk:
@@ -60,6 +63,11 @@ class Desk:
     def fail_all(self, error: InferDeckError) -> None:
         for call in tuple(self.active.values()):
             call.fail(error)
+
+
+def _traceparent(sent: bytes) -> str:
+    """As it came, where it can be one: whoever follows it checks it."""
+    return sent.decode("ascii", "replace") if len(sent) == _TRACEPARENT_BYTES else ""
 
 
 class Call:
@@ -185,6 +193,7 @@ class Call:
             cache_salt="" if key.tenant == DEFAULT_TENANT else key.tenant,
             key_id=key.id,
             api="chat" if self._chat else "completions",
+            traceparent=_traceparent(exchange.fields.get(b"traceparent", b"")),
             stages=(
                 Stage("auth", 0.0, exchange.auth_s),
                 Stage("tokenise", self._tokenise_mono - exchange.arrival_mono, now - self._tokenise_mono),

@@ -214,4 +214,5 @@ def _request_to_wire(view: RequestView) -> pb.RequestView:
         retries=view.retries,
         stages=[pb.Stage(name=s.name, start_s=s.start_s, duration_s=s.duration_s) for s in view.stages],
         api=view.api,
+        traceparent=view.traceparent,
     )

@@ -223,6 +223,7 @@ class Request:
             retries=self.retries,
             stages=(*self.spans, *self._untold()),
             api=call.api,
+            traceparent=call.traceparent,
         )
 
     def _untold(self) -> list[Stage]:

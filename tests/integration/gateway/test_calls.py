@@ -487,3 +487,14 @@ async def test_several_choices(rig: Rig) -> None:
     plain, streamed = await rig.chat(n=3), await rig.chat(n=3, stream=True)
     for choice, text in enumerate(["a", "bc", ""]):
         assert plain.json["choices"][choice]["message"]["content"] == joined(streamed.body, choice) == text
+
+
+@pytest.mark.parametrize(
+    ("sent", "passed_on"),
+    [("00-" + "a" * 32 + "-" + "b" * 16 + "-01", True), ("", False), ("x" * 54, False), ("y" * 4000, False)],
+)
+async def test_a_caller_s_trace_context_goes_with_its_call(rig: Rig, sent: str, passed_on: bool) -> None:
+    client = await rig.connect()
+    client.send(request(body=chat_body(), **({"traceparent": sent} if sent else {})))
+    assert (await client.answer()).status == 200
+    assert rig.router.submitted[-1].call.traceparent == (sent if passed_on else "")
