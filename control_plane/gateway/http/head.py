@@ -14,6 +14,7 @@ _READ_FIELDS = frozenset(
         b"content-type",
         b"expect",
         b"host",
+        b"traceparent",
         b"transfer-encoding",
         b"x-request-id",
     )
@@ -43,8 +44,9 @@ class Head:
         if trailing or name not in _READ_FIELDS:
             return None
         if name in self.fields:
-            # No field that matters here may come twice, save the one that HTTP lets be a list.
-            if name != b"connection":
+            # No field that matters here may come twice, save the one that HTTP lets be a list, and the one that is
+            # nothing then.
+            if name not in (b"connection", b"traceparent"):
                 return InvalidRequest(f"The {name.decode()} header is sent twice.")
             value = self.fields[name] + b"," + value
         self.fields[name] = value
