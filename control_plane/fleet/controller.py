@@ -31,6 +31,7 @@ from control_plane.fleet.actions import (
 from control_plane.fleet.cause import cause_of
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.discovery import Discovery
+from control_plane.fleet.ending import ask_to_end, end, kill
 from control_plane.fleet.events import Events
 from control_plane.fleet.health import Life
 from control_plane.fleet.launcher.base import Launcher, LaunchFailed
@@ -131,7 +132,7 @@ class Controller:
         for worker in ending:
             worker.enter(Stage.STOPPING, "the system is shut down")
         self._changes.bump(structural=True)
-        await asyncio.gather(*(self._end(worker, grace_s, killed_s) for worker in ending))
+        await asyncio.gather(*(end(worker, grace_s, killed_s) for worker in ending))
         await self._tasks.cancel()
         for worker in self.workers.values():
             self._clean_up(worker, forget=True)
@@ -219,12 +220,12 @@ class Controller:
                 hung = worker.health.life is Life.LOST
                 worker.enter(Stage.STOPPING, why)
                 self._events.record("worker_stopping", f"worker/{worker_id}", why, "warning" if hung else "info")
-                self._tasks.spawn(self._ask_to_end(worker, 0.0 if hung else STOP_GRACE_S), f"stop {worker_id}")
+                self._tasks.spawn(ask_to_end(worker, 0.0 if hung else STOP_GRACE_S), f"stop {worker_id}")
             case Kill(worker_id):
                 worker = self.workers[worker_id]
                 worker.killed = True
                 self._events.record("worker_killed", f"worker/{worker_id}", "it did not stop by itself", "warning")
-                self._kill(worker)
+                kill(worker)
             case Forget(worker_id):
                 self._forget(self.workers[worker_id])
 
@@ -311,7 +312,7 @@ class Controller:
     def _refuse(self, worker: Worker, why: str) -> None:
         self._events.record("worker_refused", f"worker/{worker.id}", why, "error")
         worker.enter(Stage.STOPPING, why)
-        self._tasks.spawn(self._ask_to_end(worker, 0.0), f"stop {worker.id}")
+        self._tasks.spawn(ask_to_end(worker, 0.0), f"stop {worker.id}")
 
     async def _until_end(self, worker: Worker, process: Process) -> None:
         await process.wait()
@@ -361,30 +362,6 @@ class Controller:
 
         if worker.client is not None and worker.stage is Stage.SERVING:
             self._tasks.spawn(say(worker.client), f"tell {worker.id}")
-
-    async def _ask_to_end(self, worker: Worker, grace_s: float) -> None:
-        if worker.client is not None and worker.info is not None:
-            with contextlib.suppress(InferDeckError):
-                await worker.client.stop(grace_s)
-                return
-        if worker.process is not None:
-            worker.process.send(signal.SIGTERM)
-
-    async def _end(self, worker: Worker, grace_s: float, killed_s: float) -> None:
-        """All the way: ask, wait, kill."""
-        await self._ask_to_end(worker, grace_s)
-        if worker.process is None:
-            return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace_s + killed_s):
-                await worker.process.wait()
-        self._kill(worker)
-        await worker.process.wait()
-
-    def _kill(self, worker: Worker) -> None:
-        if worker.process is not None:
-            worker.process.send(signal.SIGKILL)
-            kill_session(worker.process.pid, worker.process.ticks)
 
     def _clean_up(self, worker: Worker, *, forget: bool) -> None:
         identity = (worker.process.pid, worker.process.ticks) if worker.process is not None else None
