@@ -16,6 +16,13 @@ class StepTimer(Protocol):
         """Of one step with this batch, from its schedule to its tokens. The batch has a row."""
         ...
 
+    def decodes(self, requests: int, context: int) -> float | None:
+        """Of one step in which so many requests decode, ``context`` tokens of theirs in the cache.
+
+        Convex in ``context``. None where that does not say it all.
+        """
+        ...
+
 
 class RooflineTimer:
     def __init__(self, line: Roofline, efficiency: Efficiency) -> None:
@@ -31,6 +38,9 @@ class RooflineTimer:
         if tokens == len(batch) and not self._windows:
             return self._line.decodes(tokens, context, self._efficiency).seconds
         return self._line.step_time([roofline.Row(row[2], row[3]) for row in batch], self._efficiency).seconds
+
+    def decodes(self, requests: int, context: int) -> float | None:
+        return None if self._windows else self._line.decodes(requests, context, self._efficiency).seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +65,6 @@ class MeasuredTimer:
             else:
                 prefill += row[2]
         return self.step_s + prefill * self.prefill_s + decode * self.decode_s + context * self.context_s
+
+    def decodes(self, requests: int, context: int) -> float | None:
+        return self.step_s + requests * self.decode_s + context * self.context_s
