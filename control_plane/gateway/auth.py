@@ -24,7 +24,7 @@ FRESH_S = 1.0
 """How long what was read says that a key is valid."""
 
 UNKNOWN_S = 0.25
-"""How long what was read says that a key is not valid; the next one that asks then waits for another reading."""
+"""How long what was read says that a key is not valid; the next few that ask then wait for another reading."""
 
 STALE_S = 10.0
 """How long a valid key stays good while the store hangs or fails."""
@@ -87,9 +87,15 @@ class KeyGate:
                 raise _refused()
             return record
         answers = self._refresh(now)
-        if record is not None and (age <= FRESH_S or (age <= STALE_S and not answers)):
-            return record
-        if not answers or len(self._waiting) >= _WAITING:
+        if record is not None:
+            if age <= FRESH_S or (age <= STALE_S and not answers):
+                return record
+        elif not answers or len(self._waiting) >= _WAITING:
+            # Too many ask at once, or the store is slow: what was read a moment ago has to do.
+            if age <= FRESH_S:
+                raise _refused()
+            answers = False
+        if not answers:
             raise Unavailable("API keys cannot be checked at the moment.", reason=DropReason.NO_CAPACITY)
         self._waiting.append(resume)
         if self._alarm is None:

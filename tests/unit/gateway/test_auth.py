@@ -151,6 +151,23 @@ async def test_a_flood_of_wrong_keys_reads_the_store_a_few_times_a_second(rig: R
     assert rig.now(b"Bearer good") == "key-1"
 
 
+async def test_of_many_wrong_keys_at_once_few_wait(rig: Rig, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    await rig.ask(b"Bearer good")
+    monkeypatch.setattr(auth, "_WAITING", 5)
+    rig.keys.hold = threading.Event()
+    try:
+        clock.now += auth.UNKNOWN_S + 0.01
+        for index in range(5):
+            assert rig.now(b"Bearer wrong-%d" % index) == "later"
+        with pytest.raises(Unauthenticated):
+            rig.now(b"Bearer wrong-6")
+        clock.now += auth.FRESH_S - auth.UNKNOWN_S
+        assert rig.now(b"Bearer good") == "key-1"
+    finally:
+        rig.keys.hold.set()
+    await rig.quiet()
+
+
 async def test_no_more_than_a_few_wait_for_a_store_that_hangs(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auth, "_WAITING", 5)
     rig.keys.hold = threading.Event()
