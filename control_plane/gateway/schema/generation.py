@@ -164,16 +164,17 @@ def _prompt(name: str, value: Any) -> Prompt:
         return value
     if type(value) is not list:
         raise wrong_type(name, "a string or an array of token ids", value)
-    if len(value) == 1 and isinstance(only := value[0], (str, list)):
+    ids: list[Any] = value
+    if len(ids) == 1 and type(ids[0]) in (str, list):
         # A batch of one.
-        if isinstance(only, str):
-            return only
-        value = only
-    if any(type(item) in (str, list) for item in value):
+        if isinstance(ids[0], str):
+            return ids[0]
+        ids = ids[0]
+    if any(type(item) in (str, list) for item in ids):
         raise invalid(name, f"Invalid '{name}': one prompt per call is supported.", "unsupported_value")
-    if value and (set(map(type, value)) != {int} or min(value) < 0 or max(value) > _INT32):
+    if ids and (set(map(type, ids)) != {int} or min(ids) < 0 or max(ids) > _INT32):
         raise invalid(name, f"Invalid '{name}': its items must be token ids.", "invalid_value")
-    return value
+    return ids
 
 
 _SAMPLING: dict[str, Reader] = {
