@@ -37,7 +37,7 @@ def timeline_lines(timeline: Timeline, total_s: float, width: int) -> Iterator[s
 
 def step_lines(timeline: Timeline) -> Iterator[str]:
     """Every step, a line each; all values as they are."""
-    yield "  ".join(("AFTER", "TOOK", "STEP", "KIND", "TOKENS", "BATCH", "BESIDE"))
+    yield "  ".join(("AFTER", "TOOK", "STEP", "KIND", "TOKENS", "BATCH × TOKENS", "BESIDE A PREFILL OF"))
     for span in timeline.spans:
         if span.name == "preempted":
             yield f"{figures.seconds(span.start_s)}  {figures.seconds(span.duration_s)}  preempted"
@@ -49,7 +49,7 @@ def step_lines(timeline: Timeline) -> Iterator[str]:
                 said.get("step", figures.NONE),
                 said.get("kind", figures.NONE).replace("_", " "),
                 said.get("tokens", figures.NONE),
-                f"{said.get('batch', figures.NONE)} requests, {said.get('batch_tokens', figures.NONE)} tokens",
+                f"{said.get('batch', figures.NONE)} × {said.get('batch_tokens', figures.NONE)}",
                 said.get("prefill_beside", ""),
             )
             yield literal("  ".join(columns).rstrip())
@@ -94,7 +94,7 @@ def _stalls(steps: Sequence[Span]) -> list[str]:
         return []
     worst = long[0]
     beside = worst.attributes.get("prefill_beside")
-    cause = f": prefill of {beside} in the same step" if beside else ""
+    cause = f", beside the prefill of {beside}" if beside else ""
     return [
         f"{figures.plural(len(long), 'stall')}, the longest {figures.seconds(worst.duration_s)} "
         f"at step {worst.attributes.get('step', figures.NONE)}{cause}"

@@ -35,7 +35,7 @@ def test_each_stage_says_what_its_steps_were() -> None:
     assert stage_notes(timeline, "prefill") == ["2 steps: 256 + 132 tokens, 32 from the cache"]
     assert stage_notes(timeline, "decode") == [
         "7 steps of 50.0 ms (median), in a batch of 2 to 3",
-        "1 stall, the longest 310 ms at step 12: prefill of d12 (256 tokens) in the same step",
+        "1 stall, the longest 310 ms at step 12, beside the prefill of d12 (256 tokens)",
         "preempted once, 120 ms in all",
     ]
     assert stage_notes(timeline, "queue") == []
