@@ -1,7 +1,7 @@
-"""What a request may tell the scripted engine to do.
+"""What a request may tell an engine without a model to do.
 
-Anyone who can send a prompt can script its answer: the engine looks for the last ``{"script": {...}}`` in the prompt's
-text. Keys, all optional::
+Anyone who can send a prompt can script its answer: the scripted engine and the simulator look for the last
+``{"script": {...}}`` in the prompt's text. Keys, all optional::
 
     tokens             how many tokens to generate (the text is repeated to reach it)
     text               the answer's text, tokenised by the engine, one token per step
@@ -14,7 +14,9 @@ text. Keys, all optional::
     engine_dies_after  the same, but the engine dies and the worker lives to tell
     finish             "stop" (default), "length" or "error": how it ends when the script is through
     refuse             a drop reason: the engine refuses the request with it
-    mark               a word that the engine's trace gives back with every event of the request
+    mark               a word that the scripted engine's trace gives back with every event of the request
+    inject             simulator only: a failure of the whole engine from now on, as a table (``sim.failure``), its kind
+                       alone, or "clear" to end all; the request itself is answered like any other
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ class Script:
     finish: str = "stop"
     refuse: str = ""
     mark: str = ""
+    inject: str | dict[str, Any] | None = None
 
     @property
     def deadly(self) -> bool:
@@ -66,6 +69,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "finish": (str,),
     "refuse": (str,),
     "mark": (str,),
+    "inject": (str, dict),
 }
 _NAMES = {field.name for field in fields(Script)}
 PLAIN = Script()

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from control_plane.contracts.errors import DropReason, from_reason
+from control_plane.contracts.errors import DropReason, InvalidRequest, from_reason
 from control_plane.contracts.worker import CallError, Delta, Done, Finish, FinishReason, Generate, ModelInfo, Stages
 from control_plane.contracts.worker_spec import WorkerSpec
 from workers.engine.base import EngineDead, EngineLoad, Sink, TokenizerFile
@@ -86,6 +86,8 @@ class ScriptedEngine:
         script = find_script(data.decode(errors="replace") if _SCRIPT_MARK in data else "")
         if script.refuse:
             raise from_reason(script.refuse, "refused by the script", param="script")
+        if script.inject is not None:
+            raise InvalidRequest("the scripted engine injects no failures; the simulator does", param="script")
         entry = Call(call, script, sink, time.time(), time.monotonic())
         keys = self._pool.keys(prompt, call.cache_salt)
         for index in range(call.sampling.n):

@@ -41,7 +41,7 @@ _SCRIPT_MARK = b'"script"'
 _FLUSH_S = 0.1
 """What was sent before a death has left the process by then."""
 
-_CATCH_UP_S = 0.5
+_CATCH_UP_S = 0.1
 """A clock further behind than this is put right: the machine is too slow, and says so in its steps."""
 
 _STALL_LOOK_S = 0.02
@@ -112,6 +112,8 @@ class SimEngine:
         script = find_script(data.decode(errors="replace") if _SCRIPT_MARK in data else "")
         if script.refuse:
             raise from_reason(script.refuse, "refused by the script", param="script")
+        if script.inject is not None:
+            self.inject(None if script.inject == "clear" else Failure.read(script.inject))
         now, tail = time.monotonic(), unfinished_character(data[-4:])
         entry = SimCall(call, script, sink, time.time(), now)
         for index in range(call.sampling.n):

@@ -10,12 +10,12 @@ from control_plane.contracts.errors import InferDeckError, NotFound, SettingsErr
 from control_plane.contracts.sizing.catalogue import PublishedModel, published_model
 from control_plane.contracts.sizing.gpus import MEMORY_SOURCE, Gpu, gpu_named
 from control_plane.contracts.sizing.kv_cache import kv_layout
+from control_plane.contracts.sizing.measured import Measured, read_measured
 from control_plane.contracts.sizing.memory import EngineSettings, check_tp, engine_defaults, gpu_memory
 from control_plane.contracts.sizing.nearest import nearest
 from control_plane.contracts.sizing.roofline import TYPICAL, Efficiency, Roofline
-from workers.engine.sim.measured import Measured, read_measured
 from workers.engine.sim.settings import SimSettings
-from workers.engine.sim.step_time import RooflineTimer, StepTimer
+from workers.engine.sim.step_time import MeasuredTimer, RooflineTimer, StepTimer
 
 GPUS = ("H100", "H200", "A100-80GB", "L4")
 MODELS = ("Llama-3.1-8B", "Llama-3.1-70B", "Qwen3-32B", "SmolLM2-135M")
@@ -177,6 +177,6 @@ def _measured(found: Measured, settings: SimSettings) -> Profile:
         defaults=given,
         block_bytes=block_bytes,
         kv_room=float((found.total_blocks + 1) * found.block_bytes),
-        timer=found.timer,
+        timer=MeasuredTimer(found.cost),
         sources=(found.source,),
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from control_plane.contracts.sizing import roofline
 from control_plane.contracts.sizing.roofline import Efficiency, Roofline
+from control_plane.contracts.sizing.step_cost import StepCost
 from workers.engine.sim.scheduled import Row
 
 
@@ -43,18 +43,11 @@ class RooflineTimer:
         return None if self._windows else self._line.decodes(requests, context, self._efficiency).seconds
 
 
-@dataclass(frozen=True, slots=True)
 class MeasuredTimer:
-    """Seconds, as they were fitted to the steps of a real engine (``calibration``).
+    """What was fitted to the steps of a real engine."""
 
-    A step costs ``step_s``, and for each row that computes one token ``decode_s``, for each token of the others
-    ``prefill_s``, and for each token that any row attends to in the cache ``context_s``.
-    """
-
-    step_s: float
-    prefill_s: float
-    decode_s: float
-    context_s: float
+    def __init__(self, cost: StepCost) -> None:
+        self._cost = cost
 
     def seconds(self, batch: Sequence[Row]) -> float:
         prefill = decode = context = 0
@@ -64,7 +57,7 @@ class MeasuredTimer:
                 decode += 1
             else:
                 prefill += row[2]
-        return self.step_s + prefill * self.prefill_s + decode * self.decode_s + context * self.context_s
+        return self._cost.seconds(prefill, decode, context)
 
     def decodes(self, requests: int, context: int) -> float | None:
-        return self.step_s + requests * self.decode_s + context * self.context_s
+        return self._cost.seconds(0, requests, context)

@@ -223,6 +223,18 @@ async def test_failures_while_it_runs(tmp_path: Path) -> None:
         assert len((await reply.end(TIMEOUT_S)).token_ids()) == 3
 
 
+async def test_a_script_may_inject_a_failure_and_clear_it(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        await run.script(tokens=3)
+        normal = run.steps[-1].execute_s
+        await run.script(tokens=3, inject={"kind": "slow", "factor": 7})
+        assert run.steps[-1].execute_s == pytest.approx(7 * normal, rel=0.05)
+        await run.script(tokens=3, inject="clear")
+        assert run.steps[-1].execute_s == pytest.approx(normal, rel=0.05)
+        with pytest.raises(InferDeckError, match="no failure 'explode'"):
+            await run.script(inject="explode")
+
+
 async def test_the_engine_can_be_made_to_die(tmp_path: Path) -> None:
     async with running(tmp_path, failures=[{"kind": "engine_dies", "after_s": 0.05}], speed=1.0) as run:
         reply = await run.ask("hello", max_tokens=1500)

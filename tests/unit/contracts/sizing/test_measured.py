@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from control_plane.contracts.errors import SettingsError
+from control_plane.contracts.sizing.measured import Measured, measured_toml, read_measured
 from control_plane.contracts.sizing.memory import EngineSettings
+from control_plane.contracts.sizing.step_cost import Residual, StepCost
 from control_plane.contracts.step import StepKind
-from workers.engine.sim.measured import Measured, Residual, measured_toml, read_measured
 from workers.engine.sim.profile import profile_of
 from workers.engine.sim.settings import SimSettings
-from workers.engine.sim.step_time import MeasuredTimer
 
 CPU = Measured(
     name='cpu "small" \\ one',
@@ -23,7 +23,7 @@ CPU = Measured(
     block_bytes=737_280,
     total_blocks=700,
     defaults=EngineSettings(max_num_batched_tokens=512, max_num_seqs=16, block_size=16),
-    timer=MeasuredTimer(4e-3, 2e-4, 1e-3, 2e-7),
+    cost=StepCost(4e-3, 2e-4, 1e-3, 2e-7),
     residuals=(Residual("decode", 120, 0.0212, 0.06),),
 )
 

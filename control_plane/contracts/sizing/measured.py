@@ -1,4 +1,4 @@
-"""A profile that was measured on a real engine, as a TOML file: what ``inferdeck calibrate`` writes.
+"""A profile that was measured on a real engine, as a TOML file; the simulator's ``engine_args.profile`` takes its path.
 
 ::
 
@@ -18,7 +18,7 @@
     max_num_seqs = 16
     max_num_batched_tokens = 512
 
-    [step]                      # seconds; see step_time.MeasuredTimer
+    [step]                      # seconds; see step_cost
     step_s = 4.1e-3
     prefill_s = 1.9e-4
     decode_s = 1.2e-3
@@ -42,19 +42,9 @@ from typing import Any
 
 from control_plane.contracts.errors import SettingsError
 from control_plane.contracts.sizing.memory import EngineSettings
-from workers.engine.sim.step_time import MeasuredTimer
+from control_plane.contracts.sizing.step_cost import Residual, StepCost
 
 FORMAT = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Residual:
-    """``median`` and ``p90`` of |predicted ÷ measured − 1| over ``steps`` steps."""
-
-    regime: str
-    steps: int
-    median: float
-    p90: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +59,7 @@ class Measured:
     block_bytes: int
     total_blocks: int
     defaults: EngineSettings
-    timer: MeasuredTimer
+    cost: StepCost
     residuals: tuple[Residual, ...] = ()
 
 
@@ -108,9 +98,7 @@ class _Reader:
                 max_num_seqs=self._count(engine, "max_num_seqs"),
                 block_size=self._count(engine, "block_size"),
             ),
-            timer=MeasuredTimer(
-                *(self._seconds(step, name) for name in ("step_s", "prefill_s", "decode_s", "context_s"))
-            ),
+            cost=StepCost(*(self._seconds(step, name) for name in ("step_s", "prefill_s", "decode_s", "context_s"))),
             residuals=tuple(self._residual(each) for each in values.get("residual", ())),
         )
 
@@ -152,7 +140,7 @@ class _Reader:
 
 def measured_toml(profile: Measured) -> str:
     """The file that ``read_measured`` reads."""
-    timer, defaults = profile.timer, profile.defaults
+    cost, defaults = profile.cost, profile.defaults
     lines = [
         f"format = {FORMAT}",
         f"name = {_quoted(profile.name)}",
@@ -171,7 +159,7 @@ def measured_toml(profile: Measured) -> str:
         f"max_num_batched_tokens = {defaults.max_num_batched_tokens}",
         "",
         "[step]  # seconds",
-        *(f"{name} = {getattr(timer, name):.6e}" for name in ("step_s", "prefill_s", "decode_s", "context_s")),
+        *(f"{name} = {getattr(cost, name):.6e}" for name in ("step_s", "prefill_s", "decode_s", "context_s")),
     ]
     for residual in profile.residuals:
         lines += [
