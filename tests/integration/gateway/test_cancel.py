@@ -65,11 +65,12 @@ async def test_while_the_body_comes(rig: Rig) -> None:
 
 @either
 async def test_while_the_key_is_looked_up(rig: Rig, stream: bool) -> None:
-    release, looking = threading.Event(), threading.Event()
+    release, looking, looked = threading.Event(), threading.Event(), threading.Event()
 
     def delay() -> None:
         looking.set()
         release.wait(20)
+        looked.set()
 
     rig.keys.delay = delay
     client = await rig.connect()
@@ -78,6 +79,7 @@ async def test_while_the_key_is_looked_up(rig: Rig, stream: bool) -> None:
     client.close()
     await gone(rig)
     release.set()
+    await until(looked.is_set)
     assert (await rig.chat()).status == 200
     assert len(rig.router.submitted) == 1
 
