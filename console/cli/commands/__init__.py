@@ -26,5 +26,6 @@ from console.cli.commands import (
     chat,
     load,
     plan,
+    calibrate,
     key,
 )

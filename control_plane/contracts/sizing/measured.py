@@ -23,6 +23,7 @@
     prefill_s = 1.9e-4
     decode_s = 1.2e-3
     context_s = 2.0e-7
+    prefill_free = 0            # tokens
 
     [[residual]]                # of the steps it was fitted to: |predicted ÷ measured − 1|
     regime = "decode"
@@ -98,7 +99,10 @@ class _Reader:
                 max_num_seqs=self._count(engine, "max_num_seqs"),
                 block_size=self._count(engine, "block_size"),
             ),
-            cost=StepCost(*(self._seconds(step, name) for name in ("step_s", "prefill_s", "decode_s", "context_s"))),
+            cost=StepCost(
+                *(self._seconds(step, name) for name in ("step_s", "prefill_s", "decode_s", "context_s")),
+                prefill_free=round(self._seconds(step, "prefill_free")),
+            ),
             residuals=tuple(self._residual(each) for each in values.get("residual", ())),
         )
 
@@ -160,6 +164,7 @@ def measured_toml(profile: Measured) -> str:
         "",
         "[step]  # seconds",
         *(f"{name} = {getattr(cost, name):.6e}" for name in ("step_s", "prefill_s", "decode_s", "context_s")),
+        f"prefill_free = {cost.prefill_free}  # tokens",
     ]
     for residual in profile.residuals:
         lines += [

@@ -47,6 +47,16 @@ def test_noise_moves_it_little_and_residuals_tell_how_much() -> None:
     assert all(0.005 < residual.median < 0.08 for residual in told)
 
 
+def test_prompt_tokens_that_are_free_are_found() -> None:
+    true = StepCost(6e-3, 2e-4, 1e-5, 1e-7, prefill_free=128)
+    samples = [*sweep(true), *(Sample(n, 0, 0, true.seconds(n, 0, 0)) for n in range(10, 600, 25))]
+    found = fit(samples)
+    assert found.prefill_free == 128
+    assert found.prefill_s == pytest.approx(true.prefill_s, rel=0.01)
+    assert max(residual.p90 for residual in residuals(found, samples)) < 1e-6
+    assert fit(sweep(StepCost(4e-3, 2e-4, 1e-3, 5e-7), noise=0.02)).prefill_free == 0
+
+
 def test_no_cost_is_negative() -> None:
     samples = [Sample(s.prefill, s.decode, s.context, s.seconds) for s in sweep(StepCost(1e-2, 1e-4, 1e-3, 0.0), 0.2)]
     found = fit(samples)

@@ -1,0 +1,1 @@
+"""Measuring a live engine through its own steps."""
