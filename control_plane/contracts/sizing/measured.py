@@ -100,7 +100,10 @@ class _Reader:
                 block_size=self._count(engine, "block_size"),
             ),
             cost=StepCost(
-                *(self._seconds(step, name) for name in ("step_s", "prefill_s", "decode_s", "context_s")),
+                step_s=self._seconds(step, "step_s"),
+                prefill_s=self._seconds(step, "prefill_s"),
+                decode_s=self._seconds(step, "decode_s"),
+                context_s=self._seconds(step, "context_s"),
                 prefill_free=round(self._seconds(step, "prefill_free")),
             ),
             residuals=tuple(self._residual(each) for each in values.get("residual", ())),

@@ -88,7 +88,8 @@ def fit(samples: Sequence[Sample]) -> StepCost:
     for free in (each for each in _FREE if each < longest):
         costs, error = _fit(_features(samples, free) / seconds[:, None])
         if error < least * _BETTER:
-            best, least = StepCost(*(float(cost) for cost in costs), free), error
+            step, prefill, decode, context = (float(cost) for cost in costs)
+            best, least = StepCost(step, prefill, decode, context, free), error
     return best
 
 
