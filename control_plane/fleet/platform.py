@@ -21,7 +21,7 @@ from control_plane.fleet.pools import Pools
 from control_plane.fleet.requests import Requests
 from control_plane.fleet.routers import Routers
 from control_plane.fleet.snapshots import Snapshots
-from control_plane.fleet.span_export import SpanExport
+from control_plane.fleet.span_export import SpanExport, check_installed
 from control_plane.fleet.tasks import Tasks
 from control_plane.fleet.timelines import Timelines
 from control_plane.settings import Home, Settings
@@ -56,6 +56,7 @@ class Platform:
             self.controller, self.pools, self.events, self.requests, self.routers, self.changes
         )
         self.timelines = Timelines(self.requests, self.controller)
+        check_installed(settings.telemetry)
         self._spans = SpanExport(settings.telemetry, self.timelines)
         self.snapshots = Snapshots(
             self.id,

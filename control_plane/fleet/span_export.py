@@ -4,16 +4,18 @@ dropped and counted."""
 from __future__ import annotations
 
 import asyncio
-import dataclasses
+import importlib.util
 import logging
 from collections.abc import Sequence
 from typing import Any, Final
 
+from control_plane.contracts.errors import SettingsError
 from control_plane.contracts.fleet import RequestView
 from control_plane.fleet.timelines import Timelines
 from control_plane.settings import TelemetrySettings
 
 _MOST_WAITING: Final = 1000
+_MOST_AT_ONCE: Final = 64
 _EXPORT_TIMEOUT_S: Final = 5.0
 
 log = logging.getLogger(__name__)
@@ -48,18 +50,21 @@ class SpanExport:
         exporter = await asyncio.to_thread(self._exporter)
         well = True
         while True:
-            timeline = await self._timelines.made(await self._waiting.get())
-            if not self._settings.otlp_steps:
-                timeline = dataclasses.replace(timeline, spans=tuple(s for s in timeline.spans if not s.parent))
-            sent = await asyncio.to_thread(exporter.export, spans_of(timeline))
+            ended = [await self._waiting.get()]
+            while len(ended) < _MOST_AT_ONCE and not self._waiting.empty():
+                ended.append(self._waiting.get_nowait())
+            spans = []
+            for request in ended:
+                spans += spans_of(await self._timelines.made(request, steps=self._settings.otlp_steps))
+            sent = await asyncio.to_thread(exporter.export, spans)
             if sent.name == "SUCCESS":
                 well = True
                 continue
-            self.dropped += 1
+            self.dropped += len(ended)
             if well:
                 log.warning(
                     "spans cannot be sent; those of requests that end meanwhile are lost",
-                    extra={"otlp_endpoint": self._settings.otlp_endpoint},
+                    extra={"otlp_endpoint": self._settings.otlp_endpoint, "dropped": self.dropped},
                 )
             well = False
 
@@ -67,3 +72,13 @@ class SpanExport:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
         return OTLPSpanExporter(endpoint=self._settings.otlp_endpoint, timeout=_EXPORT_TIMEOUT_S)
+
+
+def check_installed(settings: TelemetrySettings) -> None:
+    """Raise SettingsError where spans are wanted and what sends them is not there."""
+    if settings.otlp_endpoint and importlib.util.find_spec("opentelemetry") is None:
+        raise SettingsError(
+            "telemetry.otlp_endpoint is set, and OpenTelemetry is not installed",
+            param="telemetry.otlp_endpoint",
+            hint='pip install "inferdeck[otel]", or remove otlp_endpoint',
+        )

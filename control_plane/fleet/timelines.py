@@ -38,9 +38,12 @@ class Timelines:
             )
         return await self.made(request)
 
-    async def made(self, request: RequestView) -> Timeline:
-        steps, clock = await self._engine(request)
-        return join(request, steps, clock)
+    async def made(self, request: RequestView, *, steps: bool = True) -> Timeline:
+        """``steps``: with what its engine keeps of it, which costs its worker something."""
+        if not steps:
+            return join(request, ())
+        engine_steps, clock = await self._engine(request)
+        return join(request, engine_steps, clock)
 
     async def _engine(self, request: RequestView) -> tuple[tuple[EngineStep, ...], ClockSkew | None]:
         worker = self._controller.workers.get(request.worker_id)

@@ -85,9 +85,16 @@ def _stop_on_signals(stop: asyncio.Event, router: EmbeddedRouter) -> None:
     loop = asyncio.get_running_loop()
     closing: set[asyncio.Task[None]] = set()
 
+    def closed(task: asyncio.Task[None]) -> None:
+        closing.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("the router did not close", exc_info=error)
+
     def end_calls() -> None:
         stop.set()
-        closing.add(loop.create_task(router.close()))
+        task = loop.create_task(router.close())
+        closing.add(task)
+        task.add_done_callback(closed)
 
     def terminate() -> None:
         if stop.is_set():

@@ -48,10 +48,11 @@ class RouterSettings:
 @dataclass(frozen=True, slots=True)
 class TelemetrySettings:
     """``otlp_endpoint``: where OpenTelemetry spans of ended requests go, over HTTP, like
-    ``http://127.0.0.1:4318/v1/traces``; empty means nowhere. ``otlp_steps``: with a span for every engine step."""
+    ``http://127.0.0.1:4318/v1/traces``; empty means nowhere. ``otlp_steps``: with a span for every engine step of
+    them, which their workers have to be asked for."""
 
     otlp_endpoint: str = ""
-    otlp_steps: bool = True
+    otlp_steps: bool = False
 
 
 @dataclass(frozen=True, slots=True)

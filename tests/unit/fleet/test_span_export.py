@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import importlib.util
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,9 +15,10 @@ from typing import Any, cast
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from control_plane.contracts.errors import SettingsError
 from control_plane.contracts.fleet import RequestView
 from control_plane.contracts.timeline import Timeline
-from control_plane.fleet.span_export import _MOST_WAITING, SpanExport
+from control_plane.fleet.span_export import _MOST_WAITING, SpanExport, check_installed
 from control_plane.fleet.timeline import join
 from control_plane.fleet.timelines import Timelines
 from control_plane.settings import TelemetrySettings
@@ -56,8 +58,8 @@ def collector(status: int = 200) -> Iterator[tuple[str, Queue[ExportTraceService
 class Made:
     """Timelines from the same steps for every request."""
 
-    async def made(self, request: RequestView) -> Timeline:
-        return join(request, STEPS)
+    async def made(self, request: RequestView, *, steps: bool = True) -> Timeline:
+        return join(request, STEPS if steps else ())
 
 
 def export(endpoint: str, *, steps: bool = True) -> SpanExport:
@@ -86,8 +88,8 @@ async def test_a_collector_that_refuses_loses_spans_and_nothing_else() -> None:
     with collector(status=400) as (endpoint, received):
         spans = export(endpoint)
         running = asyncio.create_task(spans.run())
-        spans.ended([REQUEST, REQUEST, REQUEST])
         for _ in range(3):
+            spans.ended([REQUEST])
             await first(received)
         assert spans.dropped >= 2, "one is sent after the other: two are answered when the third arrives"
         assert not running.done()
@@ -105,3 +107,20 @@ async def test_without_an_endpoint_nothing_is_kept() -> None:
     spans.ended([REQUEST])
     assert not spans.wanted
     assert spans._waiting.empty()
+
+
+async def test_what_waits_is_sent_together() -> None:
+    with collector() as (endpoint, received):
+        spans = export(endpoint)
+        spans.ended([REQUEST] * 5)
+        running = asyncio.create_task(spans.run())
+        names = [span.name for span in await first(received)]
+        running.cancel()
+    assert names.count("text_completion m") == 5
+
+
+def test_without_opentelemetry_it_is_a_wrong_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    check_installed(TelemetrySettings())
+    with pytest.raises(SettingsError, match="OpenTelemetry is not installed"):
+        check_installed(TelemetrySettings("http://127.0.0.1:4318/v1/traces"))
