@@ -7,9 +7,10 @@ which is corrected by what was measured of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
+from control_plane.contracts.choice import choice_of
 from control_plane.contracts.fleet import RequestView
 from control_plane.contracts.step import EngineStep, StepKind, StepRow
 from control_plane.contracts.timeline import ClockSkew, Span, Timeline
@@ -48,26 +49,6 @@ def join(request: RequestView, steps: Sequence[EngineStep], clock: ClockSkew | N
         clocks=() if clock is None else (clock,),
         missing_steps=max(0, request.output_tokens - gave) if steps else request.output_tokens,
     )
-
-
-def choice_of(engine_id: str, request_id: str) -> int | None:
-    """Which choice of the request the engine means by its id; None for another request's."""
-    if engine_id == request_id:
-        return 0
-    head, mark, number = engine_id.rpartition("#")
-    return int(number) if mark and head == request_id and number.isdecimal() else None
-
-
-def steps_of(request_id: str, steps: Iterable[EngineStep]) -> list[EngineStep]:
-    """The steps that have the request in their batch, or preempt or finish it."""
-
-    def has(step: EngineStep) -> bool:
-        names = [row.request_id for row in step.rows]
-        names += step.preempted
-        names += [finished.request_id for finished in step.finished]
-        return any(choice_of(name, request_id) is not None for name in names)
-
-    return [step for step in steps if has(step)]
 
 
 def _stages(request: RequestView) -> list[tuple[str, float, float]]:

@@ -26,6 +26,7 @@ from console.tui.screens.go_to_step import GoToStepScreen
 from console.tui.widgets.block_map import BlockMap
 from console.tui.widgets.lines import Lines
 from console.tui.widgets.step_grid import Scene, StepGrid
+from control_plane.contracts.choice import split_choice
 from control_plane.contracts.step import TraceMode
 
 SAMPLED_EVERY = 10
@@ -203,9 +204,8 @@ class EngineScreen(DeckScreen):
 
     def _listed(self, request_id: str) -> str:
         """The request as the platform lists it: further choices of one call are one request there."""
-        call, mark, choice = request_id.rpartition("#")
         known = deck_of(self).view().request(request_id)
-        return call if known is None and mark and choice.isdecimal() else request_id
+        return request_id if known is not None else split_choice(request_id)[0]
 
     def action_step(self, by: int) -> None:
         self._stop()

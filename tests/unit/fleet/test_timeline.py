@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from control_plane.contracts.fleet import RequestPhase, RequestView, Stage
-from control_plane.contracts.step import EngineStep, StepFinished, StepKind, StepRow
+from control_plane.contracts.step import EngineStep, StepKind, StepRow
 from control_plane.contracts.timeline import ClockSkew, Span
-from control_plane.fleet.timeline import choice_of, join, steps_of
+from control_plane.fleet.timeline import join
 
 ARRIVAL = 1000.0
 STAGES = (
@@ -103,18 +103,3 @@ def test_a_preemption_lasts_until_the_request_is_taken_up_again() -> None:
 def test_steps_that_are_no_longer_kept_are_counted() -> None:
     assert join(REQUEST, STEPS[2:]).missing_steps == 1
     assert join(REQUEST, []).missing_steps == 3
-
-
-def test_further_choices_are_the_same_request_and_longer_ids_are_not() -> None:
-    assert choice_of("req-1", "req-1") == 0
-    assert choice_of("req-1#2", "req-1") == 2
-    assert choice_of("req-11", "req-1") is None
-    assert choice_of("req-1#x", "req-1") is None
-    assert choice_of("req-1#2", "req-1#2") == 0
-
-
-def test_the_steps_of_a_request_are_those_that_touch_it() -> None:
-    ended = EngineStep(11, ARRIVAL, finished=(StepFinished("req-1", "stop"),))
-    kept = steps_of("req-1", [*STEPS, step(12, 0.3, row(StepKind.DECODE, "other"), preempted=("req-1",)), ended])
-    assert [each.step for each in kept] == [7, 8, 9, 10, 12, 11]
-    assert steps_of("other", STEPS) == [STEPS[2]]

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from control_plane.contracts.choice import choice_name
 from control_plane.contracts.errors import DropReason, WorkerLost, from_reason
 from control_plane.contracts.step import BlockSnapshot, EngineStep, StepFinished, TraceMode, TraceState
 from control_plane.contracts.worker import CallError, Delta, FinishReason, Generate, ModelInfo
@@ -218,7 +219,7 @@ class SimEngine:
 
     def _new_name(self, call: Generate, index: int) -> str:
         """The request's own id, with ``#1``, ``#2``, … for further choices, as long as nobody else has it."""
-        name = f"{call.request_id}#{index}" if index else call.request_id
+        name = choice_name(call.request_id, index)
         if name in self._choices or name in self._ended or self._telling.recent(name):
             return internal_id(call.request_id, call.call, index)
         return name

@@ -63,7 +63,9 @@ def plans(draw: st.DrawFn) -> Plan:
                 draw(prompts),
                 draw(st.integers(1, 16)),
                 priority=draw(st.integers(-1, 1)),
-                arrival=float(draw(st.integers(0, 3))),
+                # All different, as clocks are: of requests that came at the same time and with the same priority vLLM
+                # may put back now this one and now that one, for ever.
+                arrival=draw(st.integers(0, 3)) + number / 1000,
                 cache_salt=draw(st.sampled_from(("", "x"))),
             ),
         )
