@@ -42,10 +42,12 @@ class SimAnswers(Answers):
     def _sentences(self, dice: random.Random, tokens: int) -> Steps:
         steps: Steps = [*dice.choice(self._first)]
         left = dice.randint(*_SENTENCE)
-        while len(steps) < tokens:
-            steps += dice.choice(self._inner)
+        for word in dice.choices(self._inner, k=tokens):
+            steps += word
             left -= 1
             if not left:
                 steps += self._stop
                 left = dice.randint(*_SENTENCE)
+            if len(steps) >= tokens:
+                break
         return steps[:tokens]
