@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from console.kv_ledger import KvLedger
 from console.tui.live.badges import Badges
-from console.tui.live.kv_ledger import KvLedger
 from control_plane.contracts.step import BlockSnapshot, BlockTable, EngineStep, StepFrame, TraceState
 
 MOST_STEPS = 4096

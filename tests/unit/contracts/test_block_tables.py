@@ -45,6 +45,22 @@ def test_steps_that_the_base_has_are_not_applied_twice() -> None:
     assert tables.blocks("a") == (1, 3)
 
 
+def test_what_a_step_gives_up_is_told_in_order() -> None:
+    base = BlockSnapshot(1, tables=(BlockTable("a", (1,), 9), BlockTable("b", (2,), 8), BlockTable("c", (3, 4), 40)))
+    tables = BlockTables(base)
+    anew = StepRow("c", StepKind.DECODE, 1, 40, 32, new_blocks=(3, 4, 5), blocks=3)
+    step = EngineStep(
+        3,
+        0.0,
+        rows=(row("a", 1, resumed=True), anew, row("b", 6, computed=8)),
+        preempted=("a", "unknown"),
+        finished=(StepFinished("b", "stop"), StepFinished("unknown", "abort")),
+    )
+    assert tables.apply(step) == (BlockTable("a", (1,), 9), BlockTable("c", (3, 4), 40), BlockTable("b", (2, 6), 9))
+    assert tables.apply(step) == ()
+    assert tables.tables() == (BlockTable("c", (3, 4, 5), 41), BlockTable("a", (1,), 1))
+
+
 @given(st.lists(st.lists(st.integers(0, 9), max_size=3), max_size=20), st.integers(0, 20))
 def test_a_snapshot_in_the_middle_changes_nothing(added: list[list[int]], middle: int) -> None:
     steps = [EngineStep(i + 1, 0.0, rows=(row("a", *blocks, joined=i == 0),)) for i, blocks in enumerate(added)]

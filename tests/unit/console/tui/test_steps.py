@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from console.kv_ledger import KvLedger
 from console.tui.live.badges import LETTERS, Badges, letter
-from console.tui.live.kv_ledger import KvLedger
 from console.tui.live.playhead import Playhead
 from console.tui.live.steps import Moment, StepLog
 from control_plane.contracts.step import (
