@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from console.processes import alive
-from control_plane.contracts.worker_spec import start_ticks
+from control_plane.contracts.worker_spec import alive, start_ticks
 
 
 @dataclass(frozen=True, slots=True)

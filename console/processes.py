@@ -7,11 +7,7 @@ import contextlib
 import os
 import signal
 
-from control_plane.contracts.worker_spec import start_ticks
-
-
-def alive(pid: int, ticks: int) -> bool:
-    return ticks != 0 and start_ticks(pid) == ticks
+from control_plane.contracts.worker_spec import alive
 
 
 async def ended(pid: int, ticks: int) -> None:

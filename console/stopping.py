@@ -10,8 +10,9 @@ from collections.abc import Callable
 from console.client import OperatorClient
 from console.home import Home, State
 from console.leftovers import Leftover
-from console.processes import alive, ended, send
+from console.processes import ended, send
 from control_plane.contracts.errors import InferDeckError
+from control_plane.contracts.worker_spec import alive
 
 Say = Callable[[str], None]
 

@@ -23,11 +23,12 @@ from console.load.tally import quantiles
 from console.plain.resources import RESOURCES
 from console.plain.table import table
 from console.plain.waterfall import meter
-from console.processes import alive, ended
+from console.processes import ended
 from console.stopping import stop
 from console.text import literal, pad, width
 from console.tour.stage import ROOM, Stage, StepFailed, check, idle, used_blocks, worker_of
 from control_plane.contracts.fleet import RequestPhase, RequestView, Snapshot, WorkerView
+from control_plane.contracts.worker_spec import alive
 
 QUESTION = "Explain in one short paragraph why the sky is blue."
 ANSWER_TOKENS = 32

@@ -90,3 +90,8 @@ def start_ticks(pid: int) -> int:
         return 0
     fields = stat[stat.rindex(")") + 2 :].split()
     return 0 if fields[0] in "ZX" else int(fields[19])
+
+
+def alive(pid: int, ticks: int) -> bool:
+    """Whether exactly this process runs: a pid that was given out again has another start."""
+    return ticks != 0 and start_ticks(pid) == ticks

@@ -14,9 +14,9 @@ import pytest
 
 from console.api_access import endpoint_of
 from console.home import Home, Unreachable
-from console.processes import alive, ended, send
+from console.processes import ended, send
 from console.stopping import stop
-from control_plane.contracts.worker_spec import start_ticks
+from control_plane.contracts.worker_spec import alive, start_ticks
 
 LIMIT_S = 30.0
 
