@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from typing import Final
 
 from console.record.file_header import json_object
+
+EVENTS: Final = "events"
+"""The subject of a gap in which events are not heard. No worker's id: those end with a number."""
 
 
 @dataclass(frozen=True, slots=True)

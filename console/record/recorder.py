@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter, deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
+from collections import Counter, OrderedDict
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol, TypeVar, cast
 
+from console.kv_ledger import KvLedger
 from console.record.batches import Batches
 from console.record.changes import changes
 from console.record.file_header import Session
 from console.record.kinds import Kind, Record
-from console.record.notes import End, Gap
-from console.record.step_tables import StepTables
+from console.record.notes import EVENTS, End, Gap
 from console.record.writer import DeckWriter
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.fleet import Event, Snapshot
-from control_plane.contracts.step import StepFrame
+from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceState
 from control_plane.contracts.wire.packed import packed
 
 T = TypeVar("T")
@@ -54,7 +55,7 @@ Connect = Callable[[], AbstractAsyncContextManager[Source]]
 
 @dataclass(slots=True)
 class Tally:
-    """What was recorded so far. ``gaps`` counts the platform's and the workers'."""
+    """What was recorded so far. ``gaps`` counts the platform's, the workers' and the events'."""
 
     records: int = 0
     snapshots: int = 0
@@ -92,13 +93,13 @@ class Recorder:
         self._waiting = asyncio.Event()
         self._snapshot: tuple[Snapshot, float] | None = None
         self._keyframe_due = float("-inf")
-        self._tables: dict[str, StepTables] = {}
+        self._standing: dict[str, tuple[KvLedger, TraceState]] = {}
         self._followed: Counter[str] = Counter()
         self._unavailable: dict[str, StepFrame | None] = {}
         self._stood: dict[str, tuple[str, int]] = {}
         self._instances: dict[str, str] = {}
         self._followers: dict[str, asyncio.Task[None]] = {}
-        self._known: deque[tuple[float, int]] = deque(maxlen=_EVENTS_KNOWN)
+        self._known: OrderedDict[tuple[float, int], None] = OrderedDict()
         self._add(Kind.SESSION, session.to_json())
 
     async def run(self, until: asyncio.Event) -> None:
@@ -146,7 +147,9 @@ class Recorder:
     async def _hear(self) -> None:
         """One connection, to its end."""
         async with self._connect() as source:
-            events = asyncio.create_task(self._hear_events(source))
+            events = asyncio.create_task(
+                self._keep_hearing(EVENTS, lambda: self._hear_events(source), lambda: self.tally.events)
+            )
             try:
                 async with _closing(source.watch(INTERVAL_S, finished_requests=True)) as stream:
                     while True:
@@ -169,8 +172,8 @@ class Recorder:
             self._tell("the platform is back")
         if self._snapshot is None or now >= self._keyframe_due:
             heard = self._add(Kind.SNAPSHOT, packed(snapshot), keyframe=True)
-            for worker_id, tables in self._tables.items():
-                self._add(Kind.TABLES, packed(tables.frame()), worker_id)
+            for worker_id, (ledger, trace) in self._standing.items():
+                self._add(Kind.TABLES, packed(StepFrame(trace=trace, base=ledger.snapshot())), worker_id)
             self._keyframe_due = now + KEYFRAME_S
         else:
             heard = self._add(Kind.CHANGES, changes(*self._snapshot, snapshot))
@@ -178,29 +181,52 @@ class Recorder:
         self.tally.snapshots += 1
         self.heard.set()
 
-    async def _hear_events(self, source: Source) -> None:
-        """All that are told, each once: a control plane that is back tells the old ones again."""
+    async def _keep_hearing(self, subject: str, hear: Callable[[], Awaitable[str]], heard: Callable[[], int]) -> None:
+        """``hear`` again and again, whatever ends it, until the task is cancelled. ``heard`` counts what it gave."""
+        delay, told = FIRST_RETRY_S, ""
         while True:
-            with contextlib.suppress(InferDeckError):
-                async with _closing(source.events(follow=True)) as stream:
-                    async for event in stream:
-                        if (event.at_unix, event.seq) not in self._known:
-                            self._known.append((event.at_unix, event.seq))
-                            self._add(Kind.EVENT, packed(event))
-                            self.tally.events += 1
-                            await self._space.wait()
-            await asyncio.sleep(LAST_RETRY_S)
+            before = heard()
+            reason, failed = await _end_of(hear)
+            went_on = heard() > before
+            if went_on:
+                told, delay = "", FIRST_RETRY_S
+            if reason and reason != told:
+                self._gap(subject, reason, lost=went_on or failed)
+                if failed:
+                    self._tell(f"{subject}: {reason}")
+                told = reason
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, LAST_RETRY_S)
+
+    async def _hear_events(self, source: Source) -> str:
+        """All that are told, each once: a control plane that is back tells the old ones again."""
+        async with _closing(source.events(follow=True)) as stream:
+            async for event in stream:
+                if (event.at_unix, event.seq) not in self._known:
+                    self._add(Kind.EVENT, packed(event))
+                    self._known[event.at_unix, event.seq] = None
+                    if len(self._known) > _EVENTS_KNOWN:
+                        self._known.popitem(last=False)
+                    self.tally.events += 1
+                    await self._space.wait()
+        return "the events ended"
 
     async def _follow_workers(self, source: Source, snapshot: Snapshot) -> None:
         present = {worker.id: worker.info.instance_id if worker.info else "" for worker in snapshot.workers}
         await self._leave_workers(present)
         self._instances = present
         for worker_id in present.keys() - self._followers.keys():
-            self._followers[worker_id] = asyncio.create_task(self._follow(source, worker_id))
+            self._followers[worker_id] = asyncio.create_task(
+                self._keep_hearing(
+                    worker_id,
+                    partial(self._follow, source, worker_id),
+                    partial(self._followed.__getitem__, worker_id),
+                )
+            )
 
     async def _leave_workers(self, present: Collection[str] = ()) -> None:
-        """Stop following those that are not there any more."""
-        gone = [worker_id for worker_id in self._followers if worker_id not in present]
+        """Stop following those that are not there any more. Raises what ended a follower."""
+        gone = [worker_id for worker_id, task in self._followers.items() if worker_id not in present or task.done()]
         tasks = [self._followers.pop(worker_id) for worker_id in gone]
         for task in tasks:
             task.cancel()
@@ -208,49 +234,34 @@ class Recorder:
             if isinstance(outcome, Exception):
                 raise outcome
 
-    async def _follow(self, source: Source, worker_id: str) -> None:
-        """A worker's steps through all its lives, until the task is cancelled."""
-        delay, told = FIRST_RETRY_S, ""
-        while True:
-            steps = self._followed[worker_id]
-            try:
-                reason = await self._follow_once(source, worker_id)
-            except InferDeckError as error:
-                reason = error.message
-            went_on = self._followed[worker_id] > steps
-            if went_on:
-                told, delay = "", FIRST_RETRY_S
-            if reason and reason != told:
-                self._gap(worker_id, reason, lost=went_on)
-                told = reason
-            await asyncio.sleep(delay)
-            delay = min(delay * 2, LAST_RETRY_S)
-
-    async def _follow_once(self, source: Source, worker_id: str) -> str:
+    async def _follow(self, source: Source, worker_id: str) -> str:
         """One stream of steps, to its end; why it ended, "" where there is nothing to lose."""
         instance = self._instances.get(worker_id, "")
         stood_instance, stood = self._stood.get(worker_id, ("", 0))
         first = stood + 1 if stood and instance == stood_instance else 0
-        tables = StepTables()
+        ledger, trace = KvLedger(BlockSnapshot(0)), TraceState()
         try:
             async with _closing(source.watch_steps(worker_id, first)) as stream:
                 async for frame in stream:
-                    if not tables.begun and frame.trace.step < first - 1:
+                    if worker_id not in self._standing and frame.trace.step < first - 1:
                         self._stood.pop(worker_id)  # a new engine, whose steps count from 1 again
                         return "the engine began anew"
-                    tables.add(frame)
+                    trace = frame.trace
+                    if frame.base is not None:
+                        ledger = KvLedger(frame.base)
+                    ledger.apply_all(frame.steps)
                     if self._unavailable.get(worker_id) != frame:
                         self._add(Kind.STEPS, packed(frame), worker_id)
-                    self._unavailable[worker_id] = frame if frame.trace.unavailable else None
-                    self._tables[worker_id] = tables
+                    self._unavailable[worker_id] = frame if trace.unavailable else None
+                    self._standing[worker_id] = ledger, trace
                     self._followed[worker_id] += len(frame.steps)
                     self.tally.steps += len(frame.steps)
                     await self._space.wait()
         finally:
-            self._tables.pop(worker_id, None)
-            if tables.step:
-                self._stood[worker_id] = (instance, tables.step)
-        return "" if tables.unavailable else "the steps ended"
+            self._standing.pop(worker_id, None)
+            if ledger.step:
+                self._stood[worker_id] = (instance, ledger.step)
+        return "" if trace.unavailable else "the steps ended"
 
     def _gap(self, subject: str, reason: str, *, lost: bool = True) -> None:
         """``lost``: something was heard before, and is not heard any more."""
@@ -288,6 +299,21 @@ class Recorder:
             self._batches.written(batch)
         if not self._batches.full:
             self._space.set()
+
+
+async def _end_of(hear: Callable[[], Awaitable[str]]) -> tuple[str, bool]:
+    """Why it ended, and whether by a fault of ours. Only the end of the task that waits goes through."""
+    try:
+        return await hear(), False
+    except InferDeckError as error:
+        return error.message, False
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return "the call was cancelled", False  # by the connection under it
+    except Exception as error:
+        return f"the recorder failed: {type(error).__name__}: {error}", True
 
 
 async def _set(event: asyncio.Event) -> None:

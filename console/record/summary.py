@@ -16,7 +16,7 @@ from control_plane.contracts.step import StepFrame
 
 @dataclass(frozen=True, slots=True)
 class NotRecorded:
-    """From ``unix`` on nothing was heard of this worker, "" is the whole platform."""
+    """From ``unix`` on nothing was heard of this worker, "" is the whole platform, "events" its events."""
 
     unix: float
     worker: str
@@ -52,6 +52,21 @@ class Summary:
         return self.last_unix - self.first_unix
 
 
+@dataclass(slots=True)
+class _Steps:
+    """A second recorder hears again what the worker has kept; a new engine counts from 1, but starts later."""
+
+    count: int = 0
+    last: int = 0
+    started_unix: float = float("-inf")
+
+    def add(self, frame: StepFrame) -> None:
+        for step in frame.steps:
+            if step.step > self.last or step.started_unix > self.started_unix:
+                self.count += 1
+                self.last, self.started_unix = step.step, step.started_unix
+
+
 def summary(recording: Recording, name: str) -> Summary:
     """Of the whole file; ``name`` is how it is called."""
     reader = recording.reader
@@ -60,7 +75,7 @@ def summary(recording: Recording, name: str) -> Summary:
     workers: dict[str, None] = {}
     requests: set[str] = set()
     events: set[tuple[float, int]] = set()
-    steps: dict[str, set[tuple[int, float]]] = {}
+    steps: dict[str, _Steps] = {}
     gaps: list[NotRecorded] = []
     ended = ""
     for entry in recording.entries():
@@ -74,8 +89,7 @@ def summary(recording: Recording, name: str) -> Summary:
             case Event() as event:
                 events.add((event.at_unix, event.seq))
             case StepFrame() as frame:
-                seen = steps.setdefault(entry.subject, set())
-                seen.update((step.step, step.started_unix) for step in frame.steps)
+                steps.setdefault(entry.subject, _Steps()).add(frame)
             case Gap(reason):
                 gaps.append(NotRecorded(entry.unix, entry.subject, reason))
             case End(reason):
@@ -95,7 +109,7 @@ def summary(recording: Recording, name: str) -> Summary:
         workers=tuple(workers),
         requests=len(requests),
         events=len(events),
-        steps={worker: len(seen) for worker, seen in steps.items()},
+        steps={worker: seen.count for worker, seen in steps.items()},
         gaps=tuple(gaps),
         damages=tuple(reader.damages),
     )
