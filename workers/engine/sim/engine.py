@@ -2,8 +2,8 @@
 
 Each step is scheduled as vLLM would (``scheduler``), lasts as long as the profile says (``step_time``), and then gives
 its tokens. Steps follow one another on a clock of their own: a timer that fires late delays tokens, never the steps
-after them. What a request says is invented, or what its script says (``modelless.script``); in a batch everyone waits
-for the slowest, so a scripted delay is that of the whole step.
+after them. What a request says is invented, or, where the settings allow scripts, what its script says
+(``modelless.script``); in a batch everyone waits for the slowest, so a scripted delay is that of the whole step.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SNAPSHOT_WAIT_S = 1.0
 
 
 class SimEngine:
-    """See ``Engine`` and ``TracesSteps``; ``inject`` is ``InjectsFailures``."""
+    """See ``Engine`` and ``TracesSteps``; ``inject`` makes it fail as told."""
 
     name = "sim"
     version = "1"
@@ -110,7 +110,8 @@ class SimEngine:
         limit = output_room(call, self.config.max_model_len, self._tokenizer.vocab_size)
         prompt = list(call.prompt_token_ids)
         data = self._tokenizer.decode(prompt)
-        script = find_script(data.decode(errors="replace") if _SCRIPT_MARK in data else "")
+        told = self._settings.scripts and _SCRIPT_MARK in data
+        script = find_script(data.decode(errors="replace") if told else "")
         if script.refuse:
             raise from_reason(script.refuse, "refused by the script", param="script")
         if script.inject is not None:

@@ -36,4 +36,5 @@ def engine_step(
         cached_free_blocks=counts.cached_free,
         free_blocks=counts.free,
         dropped=dropped,
+        batch=len(scheduled.batch),
     )

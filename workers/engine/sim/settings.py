@@ -18,8 +18,9 @@ class SimSettings:
     file), or a ``gpu`` and a ``model_shape`` (names, as ``inferdeck plan`` knows them) with ``tensor_parallel``.
     ``speed`` 2 runs twice as fast as the real thing would. ``output_tokens`` is the median length of an answer that
     nothing else bounds. ``tokenizer_dir`` is a folder with a byte-level tokenizer. ``failures`` happen by themselves,
-    counted from the start (see ``failure``). ``exit_process`` False turns the death of the process into the death of
-    the engine.
+    counted from the start (see ``failure``). With ``scripts`` a prompt may hold a script, which any caller can then use
+    to shape its answer, inject failures, and end the worker. ``exit_process`` False turns the death of the process
+    into the death of the engine.
     """
 
     profile: str = ""
@@ -41,6 +42,7 @@ class SimSettings:
     output_tokens: int = 128
     tokenizer_dir: str = ""
     failures: tuple[Any, ...] = ()
+    scripts: bool = False
     exit_process: bool = True
 
     @classmethod

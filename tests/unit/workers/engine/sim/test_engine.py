@@ -57,7 +57,8 @@ class Run:
 
 @asynccontextmanager
 async def running(tmp_path: Path, **arguments: Any) -> AsyncIterator[Run]:
-    values = {"profile": "h100-llama-3.1-8b", "speed": 100.0, "max_context": 2048, "exit_process": False}
+    values: dict[str, Any] = {"profile": "h100-llama-3.1-8b", "speed": 100.0, "max_context": 2048}
+    values |= {"exit_process": False, "scripts": True}
     engine = SimEngine(scripted_spec(tmp_path, engine="sim", **(values | arguments)))
     run = Run(engine)
     try:
@@ -221,6 +222,12 @@ async def test_failures_while_it_runs(tmp_path: Path) -> None:
             await reply.end(0.3)
         run.engine.inject(None)
         assert len((await reply.end(TIMEOUT_S)).token_ids()) == 3
+
+
+async def test_a_script_is_a_prompt_like_any_other_where_scripts_are_not_allowed(tmp_path: Path) -> None:
+    async with running(tmp_path, scripts=False) as run:
+        assert (await run.script(text="no", die_after=0, inject={"kind": "crash"})).text() != "no"
+        assert (await run.ask("hi")).last.done is not None
 
 
 async def test_a_script_may_inject_a_failure_and_clear_it(tmp_path: Path) -> None:
