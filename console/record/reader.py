@@ -42,7 +42,7 @@ class Damage:
     torn: bool = False
 
 
-class DeckReader:
+class RecordingReader:
     """``frames`` are in the file's order, which is the order of time; ``damages`` grows as frames are read."""
 
     def __init__(self, file: BinaryIO, path: Path) -> None:

@@ -21,7 +21,7 @@ from console.record.changes import changes
 from console.record.file_header import Session
 from console.record.kinds import Kind, Record
 from console.record.notes import EVENTS, End, Gap
-from console.record.writer import DeckWriter
+from console.record.writer import RecordingWriter
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.fleet import Event, Snapshot
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceState
@@ -71,7 +71,7 @@ class Recorder:
     def __init__(
         self,
         connect: Connect,
-        writer: DeckWriter,
+        writer: RecordingWriter,
         session: Session,
         *,
         steps: bool,

@@ -12,7 +12,7 @@ from console.record.changes import changed
 from console.record.file_header import Session
 from console.record.kinds import Kind, Record
 from console.record.notes import End, Gap
-from console.record.reader import DeckReader
+from console.record.reader import RecordingReader
 from control_plane.contracts.errors import InvalidRequest
 from control_plane.contracts.fleet import Event, Snapshot
 from control_plane.contracts.step import StepFrame
@@ -59,7 +59,7 @@ class Landmark:
 class Recording:
     """``unreadable`` counts records that were whole, and still said nothing to this version."""
 
-    def __init__(self, reader: DeckReader) -> None:
+    def __init__(self, reader: RecordingReader) -> None:
         self.reader = reader
         self.first_unix = reader.first_unix
         self.last_unix = reader.last_unix

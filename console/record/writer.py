@@ -14,7 +14,7 @@ from console.home import shown_path
 from console.record import frame
 from console.record.file_header import Session, file_header
 from console.record.kinds import Record
-from console.record.reader import DeckReader
+from console.record.reader import RecordingReader
 from control_plane.contracts.errors import Conflict, InferDeckError, InvalidRequest
 
 
@@ -22,7 +22,7 @@ class RecordingStopped(InferDeckError):
     """The file takes no more; what is in it can be read."""
 
 
-class DeckWriter:
+class RecordingWriter:
     """One writer per file, in any thread but one at a time. After an error nothing more is written."""
 
     def __init__(self, file: BinaryIO, name: str, end: int, last_unix: float) -> None:
@@ -63,7 +63,7 @@ class DeckWriter:
                 raise Conflict(f"{shown} is being recorded into by another process", param="file") from None
             size = os.fstat(file.fileno()).st_size
             if size and not force:
-                with DeckReader.open(path) as reader:
+                with RecordingReader.open(path) as reader:
                     writer = cls(file, shown, reader.end, reader.last_unix)
                 writer.cut_bytes = size - writer.bytes
                 os.ftruncate(file.fileno(), writer.bytes)

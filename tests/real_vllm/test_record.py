@@ -12,7 +12,7 @@ import pytest
 
 from console.client import OperatorClient
 from console.plain.data import plain
-from console.record.reader import DeckReader
+from console.record.reader import RecordingReader
 from console.record.recording import Recording
 from control_plane.contracts.block_tables import BlockTables
 from control_plane.contracts.fleet import Event
@@ -78,5 +78,5 @@ def kept_steps(platform: Platform) -> list[dict[str, Any]]:
 
 def recorded(path: Path, kind: type[T]) -> list[T]:
     """What is on disk by now."""
-    with DeckReader.open(path) as reader:
+    with RecordingReader.open(path) as reader:
         return [entry.value for entry in Recording(reader).entries() if isinstance(entry.value, kind)]

@@ -43,7 +43,7 @@ async def record(
     from console.home import shown_path
     from console.record.file_header import Session
     from console.record.recorder import Recorder
-    from console.record.writer import DeckWriter, RecordingStopped
+    from console.record.writer import RecordingStopped, RecordingWriter
 
     limit = duration(length, "--duration")
     path = path_of(file)
@@ -54,7 +54,7 @@ async def record(
     recorded = ("snapshots", "requests", "events", *(("steps",) if steps else ()))
     session = Session(version_of("inferdeck"), snapshot.control_plane_id, where, begun, recorded)
     name = literal(shown_path(path))
-    with DeckWriter.open(path, session, force=force) as writer, Interrupts().caught() as interrupts:
+    with RecordingWriter.open(path, session, force=force) as writer, Interrupts().caught() as interrupts:
         before = writer.bytes
         if writer.cut_bytes:
             say(f"{name}: its last {figures.size(writer.cut_bytes)} were not whole, and are cut off", "watch")

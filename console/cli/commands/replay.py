@@ -42,7 +42,7 @@ def replay(
 
     With -o json it prints one record a line, with --print a line for people.
     """
-    from console.record.reader import DeckReader
+    from console.record.reader import RecordingReader
     from console.record.recording import Recording
 
     path = Path(file).expanduser()
@@ -50,10 +50,10 @@ def replay(
         from console.home import shown_path
         from console.record.summary import summary
 
-        with DeckReader.open(path) as reader:
+        with RecordingReader.open(path) as reader:
             _tell(summary(Recording(reader), shown_path(path)), output)
     elif printed or output is not Format.TABLE:
-        with DeckReader.open(path) as reader:
+        with RecordingReader.open(path) as reader:
             _print(Recording(reader), output)
             for damage in reader.damages:
                 say(f"{literal(file)}: {damage.what}: {figures.size(damage.length)} at {damage.at}", "watch")

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 
 from console.home import shown_path
 from console.record.player import SPEEDS, Player
-from console.record.reader import DeckReader
+from console.record.reader import RecordingReader
 from console.record.recording import Landmark, Recording
 from console.record.when import when
 from console.tui.app import ConsoleApp
@@ -173,7 +173,7 @@ def open_replay(
     path: Path, *, at: str = "start", speed: float = 1.0, playing: bool = True, clock: Callable[[], float]
 ) -> Replay:
     """A replay of this file, standing at ``at``. Raises InvalidRequest where there is nothing to play."""
-    recording = Recording(DeckReader.open(path))
+    recording = Recording(RecordingReader.open(path))
     first = recording.snapshot_after(float("-inf"))
     if first is None:
         raise InvalidRequest(f"{shown_path(path)} holds no snapshot: there is nothing to play", param="file")

@@ -12,11 +12,6 @@ class Cursor:
         self._entries = entries
         self._next = next(entries, None)
 
-    @property
-    def next_unix(self) -> float | None:
-        """When the next entry is; None behind the last one."""
-        return self._next.unix if self._next is not None else None
-
     def until(self, unix: float) -> Iterator[Entry]:
         """The entries at or before this time that were not given yet."""
         while self._next is not None and self._next.unix <= unix:

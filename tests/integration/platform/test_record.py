@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from console.record.reader import DeckReader
+from console.record.reader import RecordingReader
 from console.record.recording import Recording
 from console.tui.replay.past import board_at
 from control_plane.contracts.fleet import RequestPhase, Snapshot, WorkerPhase
@@ -87,7 +87,7 @@ def test_what_happened_is_in_the_recording(tmp_path: Path, make_platform: MakePl
     info = json.loads(replay(str(path), "--info", "-o", "json").stdout)
     assert (info["ended"], info["damages"], info["unread"]) == ("interrupted", [], 0)
     assert info["requests"] >= 6
-    with DeckReader.open(path) as reader:
+    with RecordingReader.open(path) as reader:
         found = Recording(reader)
         before, _ = board_at(found, "", next(line["unix"] for line in lines if line["value"] == died) - 0.01)
         after, _ = board_at(found, "", found.last_unix)
@@ -103,7 +103,7 @@ def test_what_happened_is_in_the_recording(tmp_path: Path, make_platform: MakePl
 
 def snapshots(path: Path) -> list[Snapshot]:
     """Those that are on disk by now."""
-    with DeckReader.open(path) as reader:
+    with RecordingReader.open(path) as reader:
         return [entry.value for entry in Recording(reader).entries() if isinstance(entry.value, Snapshot)]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from console.record.file_header import Session, file_header
 from console.record.frame import frame
 from console.record.kinds import Record
-from console.record.writer import DeckWriter
+from console.record.writer import RecordingWriter
 
 SESSION = Session("0.1.0", "cp-1", "~/.inferdeck", 1_700_000_000.0, ("snapshots", "events"))
 
@@ -37,7 +37,7 @@ def file_of(frames: list[list[Record]]) -> bytes:
 
 
 def write(path: Path, frames: list[list[Record]], *, force: bool = False) -> None:
-    with DeckWriter.open(path, SESSION, force=force) as writer:
+    with RecordingWriter.open(path, SESSION, force=force) as writer:
         for records in frames:
             writer.write(records)
 

@@ -13,10 +13,10 @@ import pytest
 
 from console.record import recorder as module
 from console.record.kinds import Kind
-from console.record.reader import DeckReader
+from console.record.reader import RecordingReader
 from console.record.recorder import Recorder
 from console.record.recording import Entry, Recording
-from console.record.writer import DeckWriter
+from console.record.writer import RecordingWriter
 from control_plane.contracts.step import StepFrame
 from tests.snapshots.memory import NOW
 from tests.unit.console.record.files import SESSION
@@ -37,7 +37,7 @@ class Recorded:
     path: Path
     platform: Platform
     recorder: Recorder
-    writer: DeckWriter
+    writer: RecordingWriter
     ending: asyncio.Event
     now: list[float]
     told: list[str] = field(default_factory=list)
@@ -73,7 +73,7 @@ async def recording(
         now[0] += 1e-4 if ticking else 0.0
         return now[0]
 
-    with DeckWriter.open(path, SESSION) as writer:
+    with RecordingWriter.open(path, SESSION) as writer:
         recorder = Recorder(platform.connect, writer, SESSION, steps=steps, clock=clock, tell=told.append)
         ending = asyncio.Event()
         running = asyncio.create_task(recorder.run(ending))
@@ -85,7 +85,7 @@ async def recording(
 
 
 def entries(path: Path, *only: Kind) -> list[Entry]:
-    with DeckReader.open(path) as reader:
+    with RecordingReader.open(path) as reader:
         found = Recording(reader)
         read = list(found.entries(only=only))
         assert found.unreadable == 0

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from console.record.file_header import MAGIC, MAJOR, file_header
 from console.record.frame import HEADER_BYTES, KEYFRAME, frame, header
 from console.record.kinds import Record
-from console.record.reader import DeckReader
-from console.record.writer import DeckWriter, RecordingStopped
+from console.record.reader import RecordingReader
+from console.record.writer import RecordingStopped, RecordingWriter
 from control_plane.contracts.errors import Conflict, InvalidRequest
 from tests.unit.console.record.files import SESSION, batches, file_of, flat, write
 
@@ -29,11 +29,11 @@ EXAMPLES = settings(max_examples=40, deadline=None)
 
 
 @contextmanager
-def reading(data: bytes) -> Iterator[DeckReader]:
+def reading(data: bytes) -> Iterator[RecordingReader]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "some.deck"
         path.write_bytes(data)
-        with DeckReader.open(path) as reader:
+        with RecordingReader.open(path) as reader:
             yield reader
 
 
@@ -130,10 +130,10 @@ def test_a_torn_end_is_cut_off_and_told(tmp_path: Path) -> None:
     write(path, [records])
     with path.open("ab") as file:
         file.write(frame(records)[:-1])
-    with DeckWriter.open(path, SESSION) as writer:
+    with RecordingWriter.open(path, SESSION) as writer:
         assert writer.cut_bytes == len(frame(records)) - 1
         assert writer.last_unix == 10.0
-    with DeckReader.open(path) as reader:
+    with RecordingReader.open(path) as reader:
         assert reader.damages == []
 
 
@@ -152,10 +152,10 @@ def test_a_newer_format_is_refused_with_a_way_out(tmp_path: Path) -> None:
     head = struct.pack("<8sHHI", MAGIC, MAJOR + 1, 3, len(body))
     path.write_bytes(head + struct.pack("<I", zlib.crc32(head + body)) + body)
     with pytest.raises(InvalidRequest, match=rf"has format {MAJOR + 1}\.3; this InferDeck reads up to {MAJOR}") as told:
-        DeckReader.open(path)
+        RecordingReader.open(path)
     assert "newer InferDeck" in told.value.hint
     with pytest.raises(InvalidRequest, match=r"has format"):
-        DeckWriter.open(path, SESSION)
+        RecordingWriter.open(path, SESSION)
 
 
 @pytest.mark.parametrize("content", [b"hello, this is a text\n", b"PK\x03\x04", b"\x89PNG\r\n\x1a\n" * 9])
@@ -163,11 +163,11 @@ def test_other_files_are_refused_unless_forced(tmp_path: Path, content: bytes) -
     path = tmp_path / "a.txt"
     path.write_bytes(content)
     with pytest.raises(InvalidRequest, match="not a recording") as told:
-        DeckWriter.open(path, SESSION)
+        RecordingWriter.open(path, SESSION)
     assert "--force" in told.value.hint
     assert path.read_bytes() == content
     write(path, [[Record(5, 1.0, b"x")]], force=True)
-    with DeckReader.open(path) as reader:
+    with RecordingReader.open(path) as reader:
         assert list(reader.every_record()) == [Record(5, 1.0, b"x")]
 
 
@@ -176,32 +176,32 @@ def test_a_file_that_ends_in_its_header_holds_nothing(tmp_path: Path, length: in
     path = tmp_path / "a.deck"
     path.write_bytes(file_header(SESSION)[:length])
     with pytest.raises(InvalidRequest, match="nothing was recorded"):
-        DeckReader.open(path)
+        RecordingReader.open(path)
 
 
 def test_an_empty_file_is_a_new_one(tmp_path: Path) -> None:
     path = tmp_path / "a.deck"
     path.touch()
     with pytest.raises(InvalidRequest, match="is not a recording"):
-        DeckReader.open(path)
+        RecordingReader.open(path)
     write(path, [[Record(5, 1.0)]])
-    with DeckReader.open(path) as reader:
+    with RecordingReader.open(path) as reader:
         assert len(reader.frames) == 1
 
 
 @pytest.mark.parametrize("name", ["missing/a.deck", "."])
 def test_what_cannot_be_opened_is_told(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidRequest, match="cannot read"):
-        DeckReader.open(tmp_path / name)
+        RecordingReader.open(tmp_path / name)
     with pytest.raises(RecordingStopped, match=r"No such file|Is a directory"):
-        DeckWriter.open(tmp_path / name, SESSION)
+        RecordingWriter.open(tmp_path / name, SESSION)
 
 
 def test_one_file_has_one_writer(tmp_path: Path) -> None:
     path = tmp_path / "a.deck"
-    with DeckWriter.open(path, SESSION), pytest.raises(Conflict, match="another process"):
-        DeckWriter.open(path, SESSION)
-    DeckWriter.open(path, SESSION).close()
+    with RecordingWriter.open(path, SESSION), pytest.raises(Conflict, match="another process"):
+        RecordingWriter.open(path, SESSION)
+    RecordingWriter.open(path, SESSION).close()
 
 
 def test_an_impossible_size_allocates_nothing() -> None:
@@ -224,12 +224,12 @@ FULL = """
 import resource, signal, sys
 from pathlib import Path
 from console.record.kinds import Record
-from console.record.writer import DeckWriter, RecordingStopped
+from console.record.writer import RecordingWriter, RecordingStopped
 from tests.unit.console.record.files import SESSION
 import os
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-with DeckWriter.open(Path(sys.argv[1]), SESSION) as writer:
+with RecordingWriter.open(Path(sys.argv[1]), SESSION) as writer:
     try:
         for number in range(1000):
             writer.write([Record(5, float(number), os.urandom(3000))])
@@ -245,7 +245,7 @@ def test_a_disk_that_is_full_leaves_a_whole_file(tmp_path: Path) -> None:
     )
     number, words = ran.stdout.split(" ", 1)
     assert "File too large" in words
-    with DeckReader.open(path) as reader:
+    with RecordingReader.open(path) as reader:
         assert [record.unix for record in reader.every_record()] == [float(n) for n in range(int(number))]
         assert int(number) == 6
         assert reader.damages == []

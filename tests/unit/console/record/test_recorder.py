@@ -12,9 +12,9 @@ import pytest
 
 from console.record.kinds import Kind
 from console.record.notes import End, Gap
-from console.record.reader import DeckReader
+from console.record.reader import RecordingReader
 from console.record.recording import Recording
-from console.record.writer import DeckWriter, RecordingStopped
+from console.record.writer import RecordingStopped, RecordingWriter
 from console.tui.live.steps import StepLog
 from control_plane.contracts.block_tables import BlockTables
 from control_plane.contracts.errors import Unavailable
@@ -45,7 +45,7 @@ async def test_reading_can_begin_at_every_keyframe(tmp_path: Path) -> None:
     told = [snapshot(NOW + n / 2, revision=n + 1) for n in range(70)]
     async with recording(tmp_path / "a.deck") as driven:
         await driven.hear(*told)
-    with DeckReader.open(tmp_path / "a.deck") as reader:
+    with RecordingReader.open(tmp_path / "a.deck") as reader:
         found = Recording(reader)
         keyframes = [index for index, frame in enumerate(reader.frames) if frame.head.keyframe]
         assert len(keyframes) == 4
@@ -82,7 +82,7 @@ async def test_events_are_recorded_once(tmp_path: Path) -> None:
         await driven.until(lambda: platform.connections == 2)
         await driven.hear(snapshot())
     assert values(tmp_path / "a.deck", Event) == [old, new]
-    with DeckReader.open(tmp_path / "a.deck") as reader:
+    with RecordingReader.open(tmp_path / "a.deck") as reader:
         marks = Recording(reader).landmarks
         assert [mark.event for mark in marks if mark.event] == [new]  # the other one is history
         assert [mark.gap.reason for mark in marks if mark.gap] == ["socket closed"]
@@ -212,7 +212,7 @@ async def test_block_tables_stand_in_every_keyframe_as_following_them_gives_them
         driven.now[0] += 20.0
         await driven.hear(snapshot(workers=(worker("w1"),)))
         await driven.steps_of("w1", StepFrame(tuple(made[12:]), state(26)))
-    with DeckReader.open(tmp_path / "a.deck") as reader:
+    with RecordingReader.open(tmp_path / "a.deck") as reader:
         found = Recording(reader)
         keyframe = max(index for index, frame in enumerate(reader.frames) if frame.head.keyframe)
         known = [entry for entry in found.entries(keyframe) if isinstance(entry.value, StepFrame)]
@@ -273,13 +273,13 @@ async def test_a_slow_disk_stops_reading_instead_of_filling_memory(
     monkeypatch.setattr("console.record.batches.MOST_BYTES", 20_000)
     stuck = asyncio.Event()
     loop = asyncio.get_running_loop()
-    write = DeckWriter.write
+    write = RecordingWriter.write
 
-    def slow(self: DeckWriter, *args: Any, **more: Any) -> None:
+    def slow(self: RecordingWriter, *args: Any, **more: Any) -> None:
         asyncio.run_coroutine_threadsafe(stuck.wait(), loop).result(PATIENCE_S)
         write(self, *args, **more)
 
-    monkeypatch.setattr(DeckWriter, "write", slow)
+    monkeypatch.setattr(RecordingWriter, "write", slow)
     path = tmp_path / "a.deck"
     async with recording(path) as driven:
         for revision in range(1, 60):

@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 from console.record.file_header import Session
 from console.record.kinds import Kind, Record
 from console.record.notes import End, Gap
-from console.record.writer import DeckWriter
+from console.record.writer import RecordingWriter
 from console.tui.render.look import RICH_LOOK
 from console.tui.replay.app import ReplayApp, open_replay
 from console.tui.screens.engine import EngineScreen
@@ -47,7 +47,7 @@ def make(path: Path, *, name: str = "smollm2-2", gap: tuple[int, int] = (50, 53)
     """A minute: a snapshot a second, twenty steps a second on the first worker, a lost worker, a lost platform."""
     session = Session("0.1.0", "cp-1", "~/.inferdeck", NOW, ("snapshots",))
     made = [step for start in range(1, 1160, 20) for step in steps(start, 20, request=f"r{start}", at=NOW + start / 20)]
-    with DeckWriter.open(path, session) as writer:
+    with RecordingWriter.open(path, session) as writer:
         writer.write([Record(Kind.SESSION, NOW, session.to_json())])
         for second in range(SPAN_S + 1):
             at = NOW + second
@@ -325,7 +325,7 @@ async def test_every_size(deck: Path, size: tuple[int, int]) -> None:
 
 async def test_a_recording_without_a_snapshot_is_told(tmp_path: Path) -> None:
     session = Session("0.1.0", "cp-1", "~", NOW)
-    with DeckWriter.open(tmp_path / "a.deck", session) as writer:
+    with RecordingWriter.open(tmp_path / "a.deck", session) as writer:
         writer.write([Record(Kind.SESSION, NOW, session.to_json())])
     with pytest.raises(InvalidRequest, match="holds no snapshot"):
         open_replay(tmp_path / "a.deck", clock=lambda: 0.0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from console.record.reader import DeckReader
+from console.record.reader import RecordingReader
 from console.record.recording import Recording
 from console.tui.live.board import Board, View
 from console.tui.replay.past import board_at, take
@@ -70,7 +70,7 @@ def replace_history(view: View) -> View:
 
 async def test_after_a_seek_and_while_playing(tmp_path: Path) -> None:
     shown = await record(tmp_path / "a.deck", 90)
-    with DeckReader.open(tmp_path / "a.deck") as reader:
+    with RecordingReader.open(tmp_path / "a.deck") as reader:
         found = Recording(reader)
         for at, view in shown[::11]:
             board, _ = board_at(found, PLACE, at)
@@ -89,7 +89,7 @@ async def test_after_a_seek_and_while_playing(tmp_path: Path) -> None:
 async def test_a_long_way_back_costs_only_the_curves_detail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = await record(tmp_path / "a.deck", 90)
     monkeypatch.setattr("console.tui.replay.past.WHOLE_S", 20.0)
-    with DeckReader.open(tmp_path / "a.deck") as reader:
+    with RecordingReader.open(tmp_path / "a.deck") as reader:
         heard: list[Any] = []
         monkeypatch.setattr(Board, "heard", lambda self, *more, then=Board.heard: (heard.append(1), then(self, *more)))
         at, view = shown[-1]
