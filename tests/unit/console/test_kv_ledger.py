@@ -207,7 +207,7 @@ def test_a_table_that_is_told_anew_holds_each_of_its_blocks_once() -> None:
     ledger.apply(EngineStep(4, 0.0, finished=(StepFinished("a", "stop"),), cached_free_blocks=2))
     assert ledger.references == {}
     assert ledger.complete
-    assert ledger.cached_free == {1, 2}
+    assert ledger.cached_free == frozenset((1, 2))
 
 
 def test_what_a_request_gets_in_the_step_that_ends_it_is_given_back_too() -> None:

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.fleet import Event, Snapshot
 from control_plane.contracts.step import (
     BlockSnapshot,
@@ -20,7 +19,7 @@ from control_plane.contracts.step import (
     TraceState,
 )
 
-Told = Snapshot | InferDeckError | None
+Told = Snapshot | BaseException | None
 
 
 @dataclass
@@ -28,13 +27,13 @@ class Platform:
     """``None`` ends a stream, an error breaks it; ``away`` refuses the next connections."""
 
     snapshots: asyncio.Queue[Told] = field(default_factory=asyncio.Queue)
-    news: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
+    news: asyncio.Queue[Event | BaseException | None] = field(default_factory=asyncio.Queue)
     history: list[Event] = field(default_factory=list)
-    frames: dict[str, asyncio.Queue[StepFrame | InferDeckError | None]] = field(
+    frames: dict[str, asyncio.Queue[StepFrame | BaseException | None]] = field(
         default_factory=lambda: defaultdict(asyncio.Queue)
     )
     asked: list[tuple[str, int]] = field(default_factory=list)
-    away: list[InferDeckError] = field(default_factory=list)
+    away: list[Exception] = field(default_factory=list)
     connections: int = 0
 
     @asynccontextmanager
@@ -47,20 +46,22 @@ class Platform:
     async def watch(self, interval_s: float = 0.0, *, finished_requests: bool = False) -> AsyncIterator[Snapshot]:
         assert finished_requests
         while (told := await self.snapshots.get()) is not None:
-            if isinstance(told, InferDeckError):
+            if isinstance(told, BaseException):
                 raise told
             yield told
 
     async def events(self, since: int = 0, *, follow: bool = False) -> AsyncIterator[Event]:
         for event in tuple(self.history):
             yield event
-        while True:
-            yield await self.news.get()
+        while (told := await self.news.get()) is not None:
+            if isinstance(told, BaseException):
+                raise told
+            yield told
 
     async def watch_steps(self, worker_id: str, from_step: int = 0, live: bool = True) -> AsyncIterator[StepFrame]:
         self.asked.append((worker_id, from_step))
         while (told := await self.frames[worker_id].get()) is not None:
-            if isinstance(told, InferDeckError):
+            if isinstance(told, BaseException):
                 raise told
             yield told
 
