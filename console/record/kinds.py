@@ -18,7 +18,7 @@ class Kind(IntEnum):
     EVENT = 5
     """protobuf ``Event``."""
     GAP = 6
-    """JSON ``Gap``: from here on nothing is known of ``subject`` ("" is the platform)."""
+    """JSON ``Gap``: from here on nothing is known of ``subject`` ("" is the platform, ``EVENTS`` what happens)."""
     END = 7
     """JSON ``End``: the recorder ended well, and says why."""
     TABLES = 8
