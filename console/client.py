@@ -28,6 +28,7 @@ from control_plane.contracts.v1.operator_pb2_grpc import OperatorStub
 from control_plane.contracts.wire.channel import CLIENT_OPTIONS
 from control_plane.contracts.wire.convert import from_wire
 from control_plane.contracts.wire.status import REASON_KEY, error_from
+from control_plane.contracts.wire.steps import step_frame_from_wire
 
 T = TypeVar("T")
 
@@ -124,11 +125,15 @@ class OperatorClient:
         """Events with ``seq`` above ``since``, oldest first."""
         return self._stream(self._stub.Events, pb.EventsRequest(since=since, follow=follow), Event)
 
-    def watch_steps(self, worker_id: str, from_step: int = 0, live: bool = True) -> AsyncGenerator[StepFrame, None]:
-        """The steps that the worker keeps (0: all) and, with ``live``, each new one without end. The first frame has
-        ``base``, the block tables that its steps continue."""
-        request = pb.WorkerStepsRequest(worker_id=worker_id, from_step=from_step, live=live)
-        return self._stream(self._stub.WatchSteps, request, StepFrame)
+    async def watch_steps(
+        self, worker_id: str, from_step: int = 0, live: bool = True, *, last_steps: int = 0
+    ) -> AsyncGenerator[StepFrame, None]:
+        """The steps that the worker keeps, at most ``last_steps`` of them (0: all), and, with ``live``, each new one
+        without end. The first frame has ``base``, the block tables that its steps continue."""
+        request = pb.WorkerStepsRequest(worker_id=worker_id, from_step=from_step, live=live, last_steps=last_steps)
+        async with contextlib.aclosing(self._messages(self._stub.WatchSteps, request)) as messages:
+            async for message in messages:
+                yield step_frame_from_wire(message)
 
     async def set_trace(self, worker_id: str, mode: TraceMode, every: int = 1) -> TraceState:
         """Trace no step, every n-th, or all; UNSPECIFIED changes nothing and tells how it stands."""

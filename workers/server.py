@@ -23,7 +23,7 @@ from control_plane.contracts.wire.channel import SERVER_OPTIONS
 from control_plane.contracts.wire.convert import from_wire, to_wire
 from control_plane.contracts.wire.frames import frame_to_wire
 from control_plane.contracts.wire.status import abort_with
-from control_plane.contracts.wire.steps import StepFrames, trace_mode
+from control_plane.contracts.wire.steps import StepFrames, step_frame_to_wire, trace_mode
 from control_plane.contracts.worker import CallError, Generate, ModelInfo, WorkerInfo, WorkerState
 from workers.calls import CallStream, CallTable
 from workers.engine.base import Engine
@@ -287,15 +287,14 @@ class _Servicer(worker_pb2_grpc.WorkerServicer):
     async def WatchSteps(  # noqa: N802
         self, request: pb.WatchStepsRequest, context: _Context
     ) -> AsyncIterator[pb.StepFrame]:
-        steps = self._steps
-        frames = (
-            steps.frames_of(request.request_id)
-            if request.request_id
-            else steps.frames(request.from_step, live=request.live)
-        )
+        if request.request_id:
+            frames, to_message = self._steps.frames_of(request.request_id), step_frame_to_wire
+        else:
+            frames = self._steps.frames(request.from_step, live=request.live, last_steps=request.last_steps)
+            to_message = self._step_frames.to_wire
         async with contextlib.aclosing(frames):
             async for frame in frames:
-                yield self._step_frames.to_wire(frame)
+                yield to_message(frame)
 
     async def SetTrace(self, request: pb.SetTraceRequest, context: _Context) -> pb.TraceState:  # noqa: N802
         try:

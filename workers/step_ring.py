@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice
+from typing import Final
 
 from control_plane.contracts.block_tables import BlockTables
 from control_plane.contracts.step import BlockSnapshot, EngineStep
 
-CAPACITY = 4096
+CAPACITY: Final = 4096
+"""Steps."""
+
+MOST_ROWS: Final = 131_072
+"""Rows of all steps together: some 30 MiB. A step of a large batch has hundreds of them."""
 
 
 class Ground:
@@ -30,7 +35,8 @@ class Ground:
 
     def copy(self) -> Ground:
         other = Ground(0, self._block_size)
-        other._tables, other._last = BlockTables(self.snapshot()), self._last
+        other._tables = BlockTables(BlockSnapshot(self._last.step, tables=self._tables.tables()))
+        other._last = self._last
         return other
 
     def snapshot(self) -> BlockSnapshot:
@@ -51,8 +57,14 @@ class Ground:
 
 
 class StepRing:
-    def __init__(self, capacity: int = CAPACITY, *, total_blocks: int = 0, block_size: int = 0) -> None:
+    """``capacity`` steps, and of these no more than have ``most_rows`` rows; the newest one always."""
+
+    def __init__(
+        self, capacity: int = CAPACITY, *, most_rows: int = MOST_ROWS, total_blocks: int = 0, block_size: int = 0
+    ) -> None:
         self._capacity = capacity
+        self._most_rows = most_rows
+        self._rows = 0
         self._steps: deque[EngineStep] = deque()
         self._ground = Ground(total_blocks, block_size)
         self.end = 0
@@ -69,9 +81,12 @@ class StepRing:
 
     def extend(self, steps: Sequence[EngineStep]) -> None:
         for step in steps:
-            if len(self._steps) == self._capacity:
-                self._ground.apply(self._steps.popleft())
             self._steps.append(step)
+            self._rows += len(step.rows)
+            while len(self._steps) > self._capacity or (self._rows > self._most_rows and len(self._steps) > 1):
+                oldest = self._steps.popleft()
+                self._rows -= len(oldest.rows)
+                self._ground.apply(oldest)
         self.end += len(steps)
 
     def ground(self) -> Ground:
@@ -87,3 +102,13 @@ class StepRing:
             tail.reverse()
             return tail[:count]
         return list(islice(self._steps, skipped, skipped + count))
+
+    def piece(self, place: int, count: int, most_rows: int) -> list[EngineStep]:
+        """Like ``at``, but no more steps than have ``most_rows`` rows and waiting requests; one at least, if there is
+        one."""
+        steps, size = self.at(place, count), 0
+        for index, step in enumerate(steps):
+            size += len(step.rows) + len(step.waiting)
+            if size > most_rows and index:
+                return steps[:index]
+        return steps

@@ -9,19 +9,28 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import AsyncGenerator, Sequence
+from typing import Final
 
 from control_plane.contracts.errors import Conflict, InvalidRequest
 from control_plane.contracts.step import BlockSnapshot, EngineStep, StepFrame, TraceMode, TraceState
 from workers.engine.base import Engine, TracesSteps
+from workers.request_steps import concerning
 from workers.step_ring import CAPACITY, StepRing
 
-FRAME = 128
+FRAME: Final = 128
 """The most steps in one frame."""
+
+FRAME_ROWS: Final = 512
+"""The most rows in one frame, unless a single step has more: a millisecond to send."""
+
+SCAN: Final = 256
+SCAN_ROWS: Final = 8_192
+"""The most steps, and their rows, that are looked at before the event loop has its turn."""
 
 GAP_S = 0.04
 """Steps that come faster than this go out together."""
 
-NO_TRACE = "this engine does not tell its steps"
+NO_TRACE: Final = "this engine does not tell its steps"
 
 
 class StepWatch:
@@ -81,21 +90,24 @@ class StepWatch:
             raise Conflict("this engine does not tell its blocks")
         return await self._engine.blocks()
 
-    async def frames(self, from_step: int, *, live: bool) -> AsyncGenerator[StepFrame, None]:
-        """The tables before ``from_step`` (or before the oldest step kept), the steps kept since, then each new one."""
+    async def frames(self, from_step: int, *, live: bool, last_steps: int = 0) -> AsyncGenerator[StepFrame, None]:
+        """The tables before ``from_step`` (or before the oldest step kept), the steps kept since, then each new one.
+
+        ``last_steps``: of the steps kept, no more than so many; 0: all.
+        """
         ring, lost = self._ring, 0
         told: tuple[object, ...] | None = None
         base: BlockSnapshot | None
         news = asyncio.Event()
         self._news.add(news)
         try:
-            place, base = await self._start(from_step)
+            place, base = await self._start(from_step, last_steps)
             while True:
                 news.clear()
                 if place < ring.begin:
                     lost += ring.begin - place
                     place, base = ring.begin, ring.ground().snapshot()
-                steps = ring.at(place, FRAME)
+                steps = ring.piece(place, FRAME, FRAME_ROWS)
                 place += len(steps)
                 state = self.state(lost)
                 if steps or base is not None or (state.mode, state.every, state.unavailable) != told:
@@ -103,6 +115,7 @@ class StepWatch:
                     yield StepFrame(tuple(steps), state, base)
                     base = None
                 if place < ring.end:
+                    await asyncio.sleep(0)
                     continue
                 if not live or self._over or state.unavailable:
                     return
@@ -112,27 +125,29 @@ class StepWatch:
             self._news.discard(news)
 
     async def frames_of(self, request_id: str) -> AsyncGenerator[StepFrame, None]:
-        """The steps kept that had a request (or a choice of it) in them. No base: its tables alone would mislead."""
+        """What the steps kept have of a request and its choices. No base: its tables alone would mislead."""
         ring = self._ring
         place = ring.begin
         while place < ring.end:
             place = max(place, ring.begin)
-            steps = ring.at(place, FRAME)
+            steps = ring.piece(place, SCAN, SCAN_ROWS)
             place += len(steps)
-            if found := tuple(step for step in steps if _has(step, request_id)):
-                yield StepFrame(found, self.state())
+            found = [part for step in steps if (part := concerning(step, request_id)) is not None]
+            if found:
+                yield StepFrame(tuple(found), self.state())
             await asyncio.sleep(0)
 
-    async def _start(self, from_step: int) -> tuple[int, BlockSnapshot]:
+    async def _start(self, from_step: int, last_steps: int) -> tuple[int, BlockSnapshot]:
         """A watcher's first place and its base. The loop has its turn while thousands of steps are skipped."""
         ring = self._ring
+        first = ring.end - last_steps if last_steps else ring.begin
         ground, place = ring.ground(), ring.begin
-        while from_step:
+        while from_step or place < first:
             if place < ring.begin:
                 ground, place = ring.ground(), ring.begin
-            steps = ring.at(place, FRAME)
+            steps = ring.piece(place, SCAN, SCAN_ROWS)
             for step in steps:
-                if step.step >= from_step:
+                if step.step >= from_step and place >= first:
                     return place, ground.snapshot()
                 ground.apply(step)
                 place += 1
@@ -144,16 +159,3 @@ class StepWatch:
     def _wake(self) -> None:
         for news in self._news:
             news.set()
-
-
-def _has(step: EngineStep, request_id: str) -> bool:
-    choice = request_id + "#"
-
-    def is_it(name: str) -> bool:
-        return name == request_id or name.startswith(choice)
-
-    return (
-        any(is_it(row.request_id) for row in step.rows)
-        or any(is_it(name) for name in step.preempted)
-        or any(is_it(finished.request_id) for finished in step.finished)
-    )

@@ -70,7 +70,7 @@ class Deck(Protocol):
         ...
 
     def watch_steps(self, worker_id: str, reader: object) -> None:
-        """Follow what a worker's engine does, from the oldest step kept for a new reader; it comes to the current
+        """Follow what a worker's engine does, from some steps ago for a new reader; it comes to the current
         screen as ``Stepped``."""
         ...
 

@@ -30,8 +30,8 @@ class Feed(Protocol):
         ...
 
     def steps(self, worker_id: str) -> AsyncIterator[StepFrame]:
-        """What a worker's engine did and does: first a frame with ``base`` (the block tables before the oldest step
-        kept), the steps kept since, then each new one. Ends or breaks with its worker: ask anew, and it begins anew."""
+        """What a worker's engine did and does: first a frame with ``base`` (the block tables before its steps), the
+        last steps there were, then each new one. Ends or breaks with its worker: ask anew, and it begins anew."""
         ...
 
     async def blocks(self, worker_id: str) -> BlockSnapshot:

@@ -13,6 +13,9 @@ from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, Tr
 
 INTERVAL_S = 0.5
 
+LAST_STEPS = 384
+"""Of the steps before one looks: a few screens of them. They are read in the loop that draws."""
+
 
 class Remote:
     """Finds the platform again at every ``watch``: the next ``up`` may listen on another port, with another key."""
@@ -43,7 +46,7 @@ class Remote:
         return self._connected().logs(target, tail_lines=tail_lines, follow=True)
 
     def steps(self, worker_id: str) -> AsyncIterator[StepFrame]:
-        return self._connected().watch_steps(worker_id)
+        return self._connected().watch_steps(worker_id, last_steps=LAST_STEPS)
 
     async def blocks(self, worker_id: str) -> BlockSnapshot:
         return await self._connected().blocks(worker_id)

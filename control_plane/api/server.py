@@ -179,7 +179,8 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
         self, request: pb.WorkerStepsRequest, context: _Context
     ) -> AsyncIterator[worker_pb2.StepFrame]:
         engine = engine_of(self._platform.controller, request.worker_id)
-        async with contextlib.aclosing(engine.step_frames(request.from_step, live=request.live)) as frames:
+        told = engine.step_frames(request.from_step, live=request.live, last_steps=request.last_steps)
+        async with contextlib.aclosing(told) as frames:
             async for frame in frames:
                 yield frame
 

@@ -64,6 +64,8 @@ class StepFinished:
 
 @dataclass(frozen=True, slots=True)
 class EngineStep:
+    """``batch`` is how many rows ran, also where ``rows`` is narrowed to one request's; 0 where nobody knows."""
+
     step: int
     started_unix: float
     schedule_s: float = 0.0
@@ -79,6 +81,7 @@ class EngineStep:
     cached_free_blocks: int = 0
     free_blocks: int = 0
     dropped: int = 0
+    batch: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def _step(engine: str, step: EngineStep, row: StepRow, start: float, choice: int
         "kind": row.kind.name.lower(),
         "tokens": str(row.tokens),
         "computed": str(row.computed),
-        "batch": str(len(step.rows)),
+        "batch": str(step.batch or len(step.rows)),
         "batch_tokens": str(step.tokens),
         "schedule_s": f"{step.schedule_s:.6f}",
     }

@@ -15,6 +15,7 @@ from control_plane.contracts.v1.worker_pb2_grpc import WorkerStub
 from control_plane.contracts.wire.channel import CLIENT_OPTIONS
 from control_plane.contracts.wire.convert import from_wire
 from control_plane.contracts.wire.status import error_from
+from control_plane.contracts.wire.steps import step_from_wire
 from control_plane.contracts.worker import Load, RunningRequest, WorkerInfo
 
 CALL_TIMEOUT_S: Final = 5.0
@@ -74,10 +75,10 @@ class WorkerClient:
         return float((await self._call(self._stub.ReadClock, pb.ReadClockRequest())).now_unix)
 
     async def steps_of(self, request_id: str) -> tuple[EngineStep, ...]:
-        """The steps that had a request in them, as far as they are kept."""
+        """What the steps have of a request, as far as they are kept: other requests' rows are left out."""
         call = self._stub.WatchSteps(pb.WatchStepsRequest(request_id=request_id), timeout=CALL_TIMEOUT_S)
         try:
-            return tuple([from_wire(step, EngineStep) async for frame in call for step in frame.steps])
+            return tuple([step_from_wire(step) async for frame in call for step in frame.steps])
         except grpc.aio.AioRpcError as error:
             raise error_from(error, peer=self.address) from None
         except asyncio.CancelledError:
@@ -85,9 +86,11 @@ class WorkerClient:
         finally:
             call.cancel()
 
-    async def step_frames(self, from_step: int, *, live: bool) -> AsyncGenerator[pb.StepFrame, None]:
+    async def step_frames(
+        self, from_step: int, *, live: bool, last_steps: int = 0
+    ) -> AsyncGenerator[pb.StepFrame, None]:
         """What the engine does, step by step, as the worker sends it: to be passed on."""
-        call = self._stub.WatchSteps(pb.WatchStepsRequest(from_step=from_step, live=live))
+        call = self._stub.WatchSteps(pb.WatchStepsRequest(from_step=from_step, live=live, last_steps=last_steps))
         try:
             async for frame in call:
                 yield frame

@@ -153,6 +153,7 @@ class SmallEngine:
             used,
             cached,
             self.total - used - cached,
+            batch=len(rows),
         )
         self.at += step.schedule_s + step.execute_s + 0.002
         return step

@@ -111,6 +111,7 @@ class StepDecoder:
             cached_free,
             total - used - cached_free,
             dropped,
+            len(rows),
         )
 
 

@@ -236,14 +236,15 @@ class Tracer:
         total = pool.num_gpu_blocks - 1
         used = total - pool.get_num_free_blocks()
         tables = []
+        shared: dict[int, int] = {}
         for request in scheduler.running:
             seen = self._seen.get(request.request_id)
             name = seen.name if seen is not None else public_id(request.request_id)
-            blocks = [block.block_id for block in self._tables.get(request.request_id, ())]
-            tables.append((name, blocks, request.num_computed_tokens))
-        shared = [(block.block_id, block.ref_cnt) for block in pool.blocks if block.ref_cnt > 1 and not block.is_null]
+            table = self._tables.get(request.request_id, ())
+            tables.append((name, [block.block_id for block in table], request.num_computed_tokens))
+            shared.update({block.block_id: block.ref_cnt for block in table if block.ref_cnt > 1 and not block.is_null})
         head = (self.step, time.time(), scheduler.block_size, total, used, len(cached))
-        return encode_snapshot(head, tables, shared, cached, self._waiting_head())
+        return encode_snapshot(head, tables, sorted(shared.items()), cached, self._waiting_head())
 
     def failed(self, error: Exception) -> None:
         """A step is lost. All tables will be told anew, and after many failures in a row nothing is."""

@@ -524,14 +524,16 @@ class CancelCommand(_message.Message):
     def __init__(self, request_id: _Optional[str] = ...) -> None: ...
 
 class WorkerStepsRequest(_message.Message):
-    __slots__ = ("worker_id", "from_step", "live")
+    __slots__ = ("worker_id", "from_step", "live", "last_steps")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     FROM_STEP_FIELD_NUMBER: _ClassVar[int]
     LIVE_FIELD_NUMBER: _ClassVar[int]
+    LAST_STEPS_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     from_step: int
     live: bool
-    def __init__(self, worker_id: _Optional[str] = ..., from_step: _Optional[int] = ..., live: _Optional[bool] = ...) -> None: ...
+    last_steps: int
+    def __init__(self, worker_id: _Optional[str] = ..., from_step: _Optional[int] = ..., live: _Optional[bool] = ..., last_steps: _Optional[int] = ...) -> None: ...
 
 class WorkerTraceRequest(_message.Message):
     __slots__ = ("worker_id", "mode", "every")

@@ -439,14 +439,16 @@ class StopResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class WatchStepsRequest(_message.Message):
-    __slots__ = ("from_step", "live", "request_id")
+    __slots__ = ("from_step", "live", "request_id", "last_steps")
     FROM_STEP_FIELD_NUMBER: _ClassVar[int]
     LIVE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    LAST_STEPS_FIELD_NUMBER: _ClassVar[int]
     from_step: int
     live: bool
     request_id: str
-    def __init__(self, from_step: _Optional[int] = ..., live: _Optional[bool] = ..., request_id: _Optional[str] = ...) -> None: ...
+    last_steps: int
+    def __init__(self, from_step: _Optional[int] = ..., live: _Optional[bool] = ..., request_id: _Optional[str] = ..., last_steps: _Optional[int] = ...) -> None: ...
 
 class ReadClockRequest(_message.Message):
     __slots__ = ()
@@ -493,7 +495,7 @@ class StepFrame(_message.Message):
     def __init__(self, steps: _Optional[_Iterable[_Union[EngineStep, _Mapping]]] = ..., trace: _Optional[_Union[TraceState, _Mapping]] = ..., base: _Optional[_Union[BlockSnapshot, _Mapping]] = ...) -> None: ...
 
 class EngineStep(_message.Message):
-    __slots__ = ("step", "started_unix", "schedule_s", "execute_s", "tokens", "rows", "waiting", "waiting_total", "preempted", "finished", "total_blocks", "used_blocks", "cached_free_blocks", "free_blocks", "dropped")
+    __slots__ = ("step", "started_unix", "schedule_s", "execute_s", "tokens", "rows", "waiting", "waiting_total", "preempted", "finished", "total_blocks", "used_blocks", "cached_free_blocks", "free_blocks", "dropped", "batch")
     STEP_FIELD_NUMBER: _ClassVar[int]
     STARTED_UNIX_FIELD_NUMBER: _ClassVar[int]
     SCHEDULE_S_FIELD_NUMBER: _ClassVar[int]
@@ -509,6 +511,7 @@ class EngineStep(_message.Message):
     CACHED_FREE_BLOCKS_FIELD_NUMBER: _ClassVar[int]
     FREE_BLOCKS_FIELD_NUMBER: _ClassVar[int]
     DROPPED_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
     step: int
     started_unix: float
     schedule_s: float
@@ -524,7 +527,8 @@ class EngineStep(_message.Message):
     cached_free_blocks: int
     free_blocks: int
     dropped: int
-    def __init__(self, step: _Optional[int] = ..., started_unix: _Optional[float] = ..., schedule_s: _Optional[float] = ..., execute_s: _Optional[float] = ..., tokens: _Optional[int] = ..., rows: _Optional[_Iterable[_Union[StepRow, _Mapping]]] = ..., waiting: _Optional[_Iterable[_Union[StepWaiting, _Mapping]]] = ..., waiting_total: _Optional[int] = ..., preempted: _Optional[_Iterable[str]] = ..., finished: _Optional[_Iterable[_Union[StepFinished, _Mapping]]] = ..., total_blocks: _Optional[int] = ..., used_blocks: _Optional[int] = ..., cached_free_blocks: _Optional[int] = ..., free_blocks: _Optional[int] = ..., dropped: _Optional[int] = ...) -> None: ...
+    batch: int
+    def __init__(self, step: _Optional[int] = ..., started_unix: _Optional[float] = ..., schedule_s: _Optional[float] = ..., execute_s: _Optional[float] = ..., tokens: _Optional[int] = ..., rows: _Optional[_Iterable[_Union[StepRow, _Mapping]]] = ..., waiting: _Optional[_Iterable[_Union[StepWaiting, _Mapping]]] = ..., waiting_total: _Optional[int] = ..., preempted: _Optional[_Iterable[str]] = ..., finished: _Optional[_Iterable[_Union[StepFinished, _Mapping]]] = ..., total_blocks: _Optional[int] = ..., used_blocks: _Optional[int] = ..., cached_free_blocks: _Optional[int] = ..., free_blocks: _Optional[int] = ..., dropped: _Optional[int] = ..., batch: _Optional[int] = ...) -> None: ...
 
 class StepRow(_message.Message):
     __slots__ = ("request_id", "kind", "tokens", "computed", "prompt_tokens", "output_tokens", "cached_tokens", "priority", "joined", "resumed", "new_blocks", "blocks")

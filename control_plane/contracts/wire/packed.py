@@ -5,7 +5,7 @@ The bytes are the protobuf encoding of the message of the same name, so that any
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from google.protobuf.message import DecodeError, Message
 
@@ -14,6 +14,7 @@ from control_plane.contracts.fleet import Event, Snapshot
 from control_plane.contracts.step import BlockSnapshot, StepFrame
 from control_plane.contracts.v1 import operator_pb2, worker_pb2
 from control_plane.contracts.wire.convert import from_wire, to_wire
+from control_plane.contracts.wire.steps import step_frame_from_wire, step_frame_to_wire
 
 T = TypeVar("T")
 
@@ -27,6 +28,8 @@ _MESSAGES: Final[dict[type[Any], type[Message]]] = {
 
 def packed(value: Snapshot | Event | StepFrame | BlockSnapshot) -> bytes:
     """The value in protobuf's encoding."""
+    if isinstance(value, StepFrame):
+        return step_frame_to_wire(value).SerializeToString()
     return to_wire(value, _MESSAGES[type(value)]).SerializeToString()
 
 
@@ -38,6 +41,8 @@ def unpacked(data: bytes, cls: type[T]) -> T:
     message = _MESSAGES[cls]()
     try:
         message.ParseFromString(data)
+        if isinstance(message, worker_pb2.StepFrame):
+            return cast(T, step_frame_from_wire(message))
         return from_wire(message, cls)
     except (DecodeError, ValueError) as error:
         raise InvalidRequest(f"these bytes are no {cls.__name__} of this version: {error}") from None

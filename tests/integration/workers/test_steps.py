@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import grpc
 import pytest
@@ -14,12 +15,14 @@ from control_plane.contracts.step import BlockSnapshot, EngineStep, StepKind, St
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.wire.convert import from_wire
 from control_plane.contracts.wire.status import error_from
-from control_plane.contracts.wire.steps import KEPT, StepFrames
+from control_plane.contracts.wire.steps import step_from_wire
 from control_plane.fleet.worker_client import WorkerClient
 from tests.scripted_worker import ScriptedServer, scripted_server
 from workers.step_watch import NO_TRACE, StepWatch
 
-STEP = EngineStep(1, 2.5, rows=(StepRow("a", StepKind.PREFILL, 3, 0, 9, joined=True, new_blocks=(4,), blocks=1),))
+STEP = EngineStep(
+    1, 2.5, rows=(StepRow("a", StepKind.PREFILL, 3, 0, 9, joined=True, new_blocks=(4,), blocks=1),), batch=1
+)
 
 
 @pytest_asyncio.fixture
@@ -84,6 +87,21 @@ async def test_steps_blocks_and_the_trace_come_as_they_are(server: ScriptedServe
     assert await client.steps_of("b") == ()
 
 
+async def test_a_request_s_steps_are_narrow_and_a_watchers_stay_whole(
+    server: ScriptedServer, client: WorkerClient
+) -> None:
+    watch = tracing(server)
+    two = replace(STEP, rows=(*STEP.rows, StepRow("b", StepKind.DECODE, 1, 5, 5)), batch=2)
+    watch.receive([two, replace(STEP, step=2), replace(STEP, step=3)])
+    assert await client.steps_of("b") == (replace(two, rows=(two.rows[0], two.rows[1])),)
+    assert [step.step for step in await client.steps_of("a")] == [1, 2, 3]
+    assert (await client.steps_of("a"))[0] == replace(two, rows=two.rows[:1])
+    whole = [step async for frame in client.step_frames(0, live=False) for step in frame.steps]
+    assert step_from_wire(whole[0]) == two
+    last = [step.step async for frame in client.step_frames(0, live=False, last_steps=2) for step in frame.steps]
+    assert last == [2, 3]
+
+
 async def test_a_watchers_stream_ends_with_the_worker(server: ScriptedServer, client: WorkerClient) -> None:
     tracing(server)
     frames = client.step_frames(0, live=True)
@@ -110,15 +128,3 @@ async def test_an_unknown_mode_is_an_invalid_request(server: ScriptedServer) -> 
         error: InferDeckError = error_from(refused.value)
         assert isinstance(error, InvalidRequest)
         assert error.param == "mode"
-
-
-def test_a_step_is_converted_once_and_old_ones_are_forgotten() -> None:
-    from control_plane.contracts.step import StepFrame
-
-    frames = StepFrames()
-    first = frames.to_wire(StepFrame((STEP,), TraceState(TraceMode.FULL), BlockSnapshot(0)))
-    again = frames.to_wire(StepFrame((STEP,), TraceState(TraceMode.FULL)))
-    assert first.steps == again.steps
-    assert from_wire(first, StepFrame) == StepFrame((STEP,), TraceState(TraceMode.FULL), BlockSnapshot(0))
-    frames.to_wire(StepFrame(tuple(EngineStep(number, 0.0) for number in range(2, 2 * KEPT))))
-    assert len(frames._steps) == KEPT

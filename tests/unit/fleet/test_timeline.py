@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from control_plane.contracts.fleet import RequestPhase, RequestView, Stage
@@ -74,6 +76,12 @@ def test_each_stage_has_its_process_and_each_step_its_stage() -> None:
     assert steps[0].attributes["cached_tokens"] == "32"
     assert steps[2].attributes["prefill_beside"] == "other (480 tokens)"
     assert timeline.missing_steps == 0
+
+
+def test_the_batch_is_the_whole_one_where_only_the_requests_rows_are_told() -> None:
+    narrow = replace(STEPS[3], batch=7)
+    first, last = of(join(REQUEST, [STEPS[2], narrow]).spans, "step")
+    assert (first.attributes["batch"], last.attributes["batch"]) == ("2", "7")
 
 
 def test_the_last_byte_comes_after_the_last_token() -> None:

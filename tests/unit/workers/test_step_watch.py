@@ -28,7 +28,7 @@ from workers import step_watch
 from workers.engine.base import TracesSteps
 from workers.engine.scripted import ScriptedEngine
 from workers.step_ring import StepRing
-from workers.step_watch import NO_TRACE, StepWatch
+from workers.step_watch import FRAME_ROWS, NO_TRACE, StepWatch
 
 
 class Tracing(ScriptedEngine):
@@ -79,21 +79,34 @@ async def take(watch: StepWatch, from_step: int = 0) -> tuple[list[EngineStep], 
     return [step for frame in frames for step in frame.steps], frames
 
 
-@given(st.lists(st.integers(0, 30), max_size=20), st.integers(1, 25), st.integers(0, 40), st.integers(1, 9))
+@given(
+    st.lists(st.integers(0, 30), max_size=20),
+    st.integers(1, 25),
+    st.integers(1, 60),
+    st.integers(0, 40),
+    st.integers(1, 9),
+)
 def test_the_ring_keeps_the_last_and_what_they_continue(
-    pieces: list[int], capacity: int, skipped: int, count: int
+    pieces: list[int], capacity: int, most_rows: int, skipped: int, count: int
 ) -> None:
-    ring, everything, number = StepRing(capacity, total_blocks=50, block_size=32), [], 0
+    ring = StepRing(capacity, most_rows=most_rows, total_blocks=50, block_size=32)
+    everything: list[EngineStep] = []
     for piece in pieces:
-        new = steps(number + 1, number + piece)
-        number += piece
+        new = steps(len(everything) + 1, len(everything) + piece, requests=1 + piece % 3)
         ring.extend(new)
         everything += new
     kept = everything[-capacity:]
+    while len(kept) > 1 and sum(len(step.rows) for step in kept) > most_rows:
+        del kept[0]
     assert ring.end - ring.begin == len(kept)
     assert ring.first_kept == (kept[0].step if kept else 0)
     place = ring.begin + min(skipped, len(kept))
-    assert ring.at(place, count) == kept[place - ring.begin :][:count]
+    rest = kept[place - ring.begin :]
+    assert ring.at(place, count) == rest[:count]
+    piece_of = ring.piece(place, count, 4)
+    assert piece_of == rest[: len(piece_of)]
+    assert len(piece_of) >= min(1, len(rest))
+    assert len(piece_of) <= 1 or sum(len(step.rows) for step in piece_of) <= 4
     tables = BlockTables()
     tables.apply_all(everything[: len(everything) - len(kept)])
     base = ring.ground().snapshot()
@@ -214,9 +227,44 @@ async def test_the_steps_of_one_request(engine: Tracing) -> None:
     odd = EngineStep(7, 0.0, rows=(StepRow("r1#2", StepKind.DECODE, 1, 0, 1), StepRow("r11", StepKind.DECODE, 1, 0, 1)))
     engine.on_steps([*steps(1, 3, requests=1), odd, EngineStep(8, 0.0, preempted=("r1",)), *steps(9, 9, requests=1)])
     frames = [frame async for frame in watch.frames_of("r1")]
-    assert [step.step for frame in frames for step in frame.steps] == [7, 8]
+    assert [(step.step, step.batch, len(step.rows)) for frame in frames for step in frame.steps] == [
+        (7, 2, 1),
+        (8, 0, 0),
+    ]
     assert all(frame.base is None for frame in frames)
     assert [frame async for frame in watch.frames_of("r")] == []
+
+
+async def test_a_frame_of_large_steps_is_short_and_others_have_their_turn(engine: Tracing) -> None:
+    watch = StepWatch(engine)
+    engine.on_steps([*steps(1, 12, requests=200), *steps(13, 13, requests=FRAME_ROWS + 1), *steps(14, 14)])
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    others = asyncio.create_task(count())
+    _, frames = await take(watch)
+    others.cancel()
+    assert [len(frame.steps) for frame in frames] == [2, 2, 2, 2, 2, 2, 1, 1]
+    assert turns >= len(frames) - 1
+
+
+@pytest.mark.parametrize(("from_step", "last", "first"), [(0, 30, 971), (0, 5000, 701), (980, 30, 980), (900, 30, 971)])
+async def test_the_last_steps_and_the_tables_before_them(
+    engine: Tracing, from_step: int, last: int, first: int
+) -> None:
+    watch = StepWatch(engine, capacity=300)
+    engine.on_steps(steps(1, 1000))
+    frames = [frame async for frame in watch.frames(from_step, live=False, last_steps=last)]
+    assert [step.step for frame in frames for step in frame.steps] == list(range(first, 1001))
+    whole = BlockTables()
+    whole.apply_all(steps(1, first - 1))
+    assert frames[0].base is not None
+    assert (frames[0].base.step, frames[0].base.tables) == (first - 1, whole.tables())
 
 
 async def test_an_engine_without_a_trace_says_so(tmp_path: Path) -> None:

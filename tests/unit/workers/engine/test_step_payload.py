@@ -78,6 +78,7 @@ def test_a_step_comes_out_as_it_went_in() -> None:
         cached_free_blocks=3,
         free_blocks=1,
         dropped=2,
+        batch=1,
     )
 
 
