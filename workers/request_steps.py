@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from control_plane.contracts.choice import choice_of
-from control_plane.contracts.step import EngineStep, StepKind
+from control_plane.contracts.step import EngineStep, StepKind, StepRow
 
 
 def concerning(step: EngineStep, request_id: str) -> EngineStep | None:
@@ -14,21 +14,22 @@ def concerning(step: EngineStep, request_id: str) -> EngineStep | None:
     step has nothing of the request.
     """
 
-    def is_it(name: str) -> bool:
-        # Most names are others', in the rows of thousands of steps.
-        return name.startswith(request_id) and choice_of(name, request_id) is not None
-
-    own = {row.request_id for row in step.rows if is_it(row.request_id)}
-    preempted = tuple(name for name in step.preempted if is_it(name))
-    finished = tuple(each for each in step.finished if is_it(each.request_id))
+    # Most rows of thousands of steps are others': they are passed over without a call.
+    close = {row.request_id for row in step.rows if row.request_id.startswith(request_id)}
+    own = {name for name in close if choice_of(name, request_id) is not None}
+    preempted = tuple(name for name in step.preempted if choice_of(name, request_id) is not None)
+    finished = tuple(each for each in step.finished if choice_of(each.request_id, request_id) is not None)
     if not (own or preempted or finished):
         return None
-    others = (row for row in step.rows if row.kind is not StepKind.DECODE and row.request_id not in own)
-    beside = max(others, key=lambda row: row.tokens, default=None) if own else None
-    rows = tuple(row for row in step.rows if row.request_id in own or row is beside)
+    rows: list[StepRow] = []
+    if own:
+        rows = [row for row in step.rows if row.request_id in own or row.kind is not StepKind.DECODE]
+        others = (row for row in rows if row.request_id not in own)
+        beside = max(others, key=lambda row: row.tokens, default=None)
+        rows = [row for row in rows if row.request_id in own or row is beside]
     return dataclasses.replace(
         step,
-        rows=rows,
+        rows=tuple(rows),
         waiting=(),
         preempted=preempted,
         finished=finished,

@@ -24,7 +24,7 @@ FRAME_ROWS: Final = 512
 """The most rows in one frame, unless a single step has more: a millisecond to send."""
 
 SCAN: Final = 256
-SCAN_ROWS: Final = 8_192
+SCAN_ROWS: Final = 4_096
 """The most steps, and their rows, that are looked at before the event loop has its turn."""
 
 GAP_S = 0.04

@@ -13,7 +13,7 @@ from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, Tr
 
 INTERVAL_S = 0.5
 
-LAST_STEPS = 384
+LAST_STEPS = 256
 """Of the steps before one looks: a few screens of them. They are read in the loop that draws."""
 
 

@@ -16,6 +16,8 @@ from console.tui.live.badges import Badges
 from control_plane.contracts.step import BlockSnapshot, BlockTable, EngineStep, StepFrame, TraceState
 
 MOST_STEPS = 4096
+MOST_ROWS = 131_072
+"""Rows of all steps together: some 30 MiB."""
 STATE_EVERY = 128
 
 
@@ -75,15 +77,17 @@ class Tape:
 
 class StepLog:
     """A ring of ``most`` steps, and up to twice ``every`` more: the oldest go together, from one kept state to the
-    next, so that the whole state can be told after each step that is left."""
+    next, so that the whole state can be told after each step that is left. They also go while the steps have more than
+    ``most_rows`` rows, down to the last ``every`` steps."""
 
-    def __init__(self, most: int = MOST_STEPS, every: int = STATE_EVERY) -> None:
-        self._most, self._every = most, every
+    def __init__(self, most: int = MOST_STEPS, every: int = STATE_EVERY, most_rows: int = MOST_ROWS) -> None:
+        self._most, self._every, self._most_rows = most, every, most_rows
         self.trace = TraceState()
         self._begin(BlockSnapshot(0))
 
     def _begin(self, base: BlockSnapshot) -> None:
         self._steps: deque[EngineStep] = deque()
+        self._rows = 0
         self._states = [base]
         self._ledger = KvLedger(base)
         self._badges = Badges()
@@ -125,6 +129,7 @@ class StepLog:
         if self._steps and step.step <= self._steps[-1].step:
             return
         self._steps.append(step)
+        self._rows += len(step.rows)
         self._ledger.apply(step)
         for row in step.rows:
             self._badges.see(row.request_id, step.step)
@@ -138,13 +143,13 @@ class StepLog:
     def _keep(self) -> None:
         """Remember the state, and forget what is too old, up to a state that is kept."""
         self._states.append(self._ledger.snapshot())
-        while len(self._steps) > self._most and len(self._states) > 2:
+        while len(self._states) > 2:
             old = bisect_right(self._steps, self._states[1].step, key=_number)
-            if len(self._steps) - old < self._most:
+            if len(self._steps) - old < self._most and self._rows <= self._most_rows:
                 break
             del self._states[0]
             for _ in range(old):
-                self._steps.popleft()
+                self._rows -= len(self._steps.popleft().rows)
         self._badges.forget_before(self._steps[0].step)
 
 

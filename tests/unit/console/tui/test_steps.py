@@ -106,6 +106,26 @@ def test_going_back_equals_a_replay_from_the_start(arrivals: list[tuple[int, Job
             assert moment.cached_free == replay.cached_free
 
 
+def test_steps_of_large_batches_go_sooner_and_the_rest_can_still_be_told() -> None:
+    _, base, steps = busy(90)
+    every, most_rows = 4, 40
+    log = StepLog(every=every, most_rows=most_rows)
+    log.take(StepFrame((), FULL, base))
+    largest = max(len(step.rows) for step in steps)
+    for step in steps:
+        log.take(StepFrame((step,), FULL))
+        assert sum(len(each.rows) for each in log.tape().steps) < most_rows + every * largest
+    tape = log.tape()
+    assert every <= len(tape.steps) < len(steps)
+    replay = KvLedger(base)
+    for step in steps:
+        replay.apply(step)
+        if step.step >= tape.first:
+            moment = tape.at(step.step)
+            assert moment is not None
+            assert (moment.tables, moment.complete) == (replay.tables(), True)
+
+
 def test_a_tape_stands_still_while_more_is_collected() -> None:
     engine, base, steps = busy(60)
     log = StepLog()
