@@ -93,6 +93,10 @@ class StepRing:
         """What the oldest step continues, to keep."""
         return self._ground.copy()
 
+    def base(self) -> BlockSnapshot:
+        """What the oldest step continues, as it is now."""
+        return self._ground.snapshot()
+
     def at(self, place: int, count: int) -> list[EngineStep]:
         """At most ``count`` steps from a place that is not before ``begin``."""
         skipped = place - self.begin

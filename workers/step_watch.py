@@ -106,7 +106,7 @@ class StepWatch:
                 news.clear()
                 if place < ring.begin:
                     lost += ring.begin - place
-                    place, base = ring.begin, ring.ground().snapshot()
+                    place, base = ring.begin, ring.base()
                 steps = ring.piece(place, FRAME, FRAME_ROWS)
                 place += len(steps)
                 state = self.state(lost)
@@ -141,6 +141,8 @@ class StepWatch:
         """A watcher's first place and its base. The loop has its turn while thousands of steps are skipped."""
         ring = self._ring
         first = ring.end - last_steps if last_steps else ring.begin
+        if not from_step and first <= ring.begin:
+            return ring.begin, ring.base()
         ground, place = ring.ground(), ring.begin
         while from_step or place < first:
             if place < ring.begin:

@@ -60,8 +60,14 @@ class BlockTables:
 
     def shared(self) -> tuple[SharedBlock, ...]:
         """Blocks in more than one table, by number."""
-        references = Counter(block for blocks in self._tables.values() for block in blocks)
-        return tuple(SharedBlock(block, count) for block, count in sorted(references.items()) if count > 1)
+        seen: set[int] = set()
+        shared: set[int] = set()
+        for blocks in self._tables.values():
+            shared.update(seen.intersection(blocks))
+            seen.update(blocks)
+        # Few of tens of thousands are shared: only those are counted.
+        references = Counter(block for blocks in self._tables.values() for block in shared.intersection(blocks))
+        return tuple(SharedBlock(*item) for item in sorted(references.items()))
 
     def used(self) -> int:
         return len({block for blocks in self._tables.values() for block in blocks})
