@@ -80,7 +80,7 @@ samplings = st.builds(
 
 @given(samplings, st.lists(st.integers(0, 2**32 - 1)), st.integers(-(2**31), 2**31 - 1), st.booleans())
 def test_a_call_survives_the_trip(sampling: Sampling, ids: list[int], priority: int, stream: bool) -> None:
-    call = Generate(7, "req-1", tuple(ids), sampling, priority, "salt", stream, 1.5, "")
+    call = Generate(7, "req-1", tuple(ids), sampling, priority, "salt", stream, 1.5)
     wire = worker_pb2.Generate.FromString(to_wire(call, worker_pb2.Generate).SerializeToString())
     assert from_wire(wire, Generate) == call
 

@@ -12,7 +12,7 @@ from workers.engine.sim.scheduled import Scheduled
 
 
 class _Untold:
-    """What a request did in steps that were not told.."""
+    """What a request did in steps that were not told."""
 
     __slots__ = ("blocks", "joined", "resumed")
 
@@ -99,15 +99,16 @@ class Telling:
         rows = tuple(
             self._row(row, known) if (known := self._untold.pop(row.request_id, None)) else row for row in step.rows
         )
+        # What was put back in this step has nothing any more; what was in an untold one may have come back since.
+        for name in step.preempted:
+            if (left := self._untold.get(name)) is not None:
+                left.blocks = []
         step = replace(
             step,
             rows=rows,
             preempted=(*self._preempted, *step.preempted),
             finished=(*self._finished, *step.finished),
         )
-        for name in step.preempted:
-            if (left := self._untold.get(name)) is not None:
-                left.blocks = []
         for end in step.finished:
             self._untold.pop(end.request_id, None)
         self._finished, self._preempted = [], []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from control_plane.contracts.block_tables import BlockTables
@@ -25,6 +25,19 @@ MOVE = st.tuples(
 
 
 @settings(max_examples=120, deadline=None)
+@example(
+    [
+        ([(19, 7, 0)], 2, None, False),
+        ([], 2, None, False),
+        ([(1, 6, 1), (4, 6, 1)], 2, None, False),
+        ([(39, 4, 0), (1, 1, 0)], 0, None, False),
+        ([], 0, None, False),
+        ([], 0, None, False),
+        ([], 0, None, True),
+        ([(1, 2, 0), (1, 1, 0)], 0, None, True),
+        ([], 0, None, False),
+    ]
+).via("put back and taken up again, both untold, and not in the next batch")
 @given(st.lists(MOVE, min_size=5, max_size=60))
 def test_tables_follow(moves: list[tuple[list[tuple[int, int, int]], int, tuple[TraceMode, int] | None, bool]]) -> None:
     scheduler, telling, tables = SimScheduler(CONFIG), Telling(), BlockTables()
