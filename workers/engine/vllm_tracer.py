@@ -13,7 +13,7 @@ import functools
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from itertools import chain, islice
 from typing import Any, TypeVar
 
@@ -164,8 +164,9 @@ class Tracer:
         begun = time.perf_counter()
         step = _Step(output)
         self._flying.append(step)
-        starting = {new.req_id for new in output.scheduled_new_reqs}
-        starting |= output.scheduled_cached_reqs.resumed_req_ids
+        # In their order: of two with one name, the first has it.
+        starting = dict.fromkeys(new.req_id for new in output.scheduled_new_reqs)
+        starting |= dict.fromkeys(output.scheduled_cached_reqs.resumed_req_ids)
         preempted = output.preempted_req_ids
         if preempted:
             self._note_preempted(preempted)
@@ -276,7 +277,7 @@ class Tracer:
         except Exception:
             self._unsent.clear()
 
-    def _rows(self, scheduled: dict[str, int], starting: set[str]) -> list[Row]:
+    def _rows(self, scheduled: dict[str, int], starting: Container[str]) -> list[Row]:
         requests, tables, seen_by = self._scheduler.requests, self._tables, self._seen
         rows: list[Row] = []
         for request_id, tokens in scheduled.items():
