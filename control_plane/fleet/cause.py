@@ -8,6 +8,7 @@ from typing import Final
 
 from control_plane.contracts.worker_spec import Announcement
 from control_plane.fleet.launcher.log_file import last_lines
+from control_plane.fleet.launcher.process import UNKNOWN_EXIT
 from control_plane.telemetry import redact
 
 LONGEST: Final = 500
@@ -18,7 +19,8 @@ _BYTES: Final = 65_536
 def cause_of(exit_text: str, said: Announcement | None, log_path: Path) -> str:
     """What the process announced of its failure; else the end of its log."""
     if said is not None and said.phase == "failed" and said.detail:
-        return redact(f"{said.detail[:LONGEST]} ({exit_text})")
+        how = "" if exit_text == UNKNOWN_EXIT else f" ({exit_text})"
+        return redact(said.detail[:LONGEST] + how)
     words = last_words(log_path)
     return redact(f"{exit_text}; its log ends: {words}" if words else exit_text)
 

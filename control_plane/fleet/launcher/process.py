@@ -8,8 +8,12 @@ import os
 import signal
 import subprocess
 from pathlib import Path
+from typing import Final
 
 from control_plane.contracts.worker_spec import start_ticks
+
+UNKNOWN_EXIT: Final = "ended"
+"""How a process ended that is nobody's child here: only that it did."""
 
 
 class Process:
@@ -54,7 +58,7 @@ class Process:
     @property
     def exit(self) -> str:
         if self.exit_code is None:
-            return "ended"
+            return UNKNOWN_EXIT
         if self.exit_code >= 0:
             return f"exit code {self.exit_code}"
         try:

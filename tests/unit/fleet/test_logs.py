@@ -142,6 +142,7 @@ def test_the_cause_of_an_end_is_what_was_announced_or_the_last_line_that_says_so
     path = tmp_path / "x.log"
     said = Announcement("p-1", "i", 1, 1, "failed", detail="no room")
     assert cause_of("exit code 1", said, path) == "no room (exit code 1)"
+    assert cause_of("ended", said, path) == "no room", "nothing more is known"
     loading = Announcement("p-1", "i", 1, 1, "loading", detail="reading weights")
     assert cause_of("exit code 1", loading, path) == "exit code 1"
     path.write_text('{"message": "it broke", "cause": "bad luck"}\n\n  \n')
