@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from control_plane.contracts.errors import DropReason, Unavailable
-from control_plane.gateway.auth import UNKNOWN_S
+from control_plane.gateway.auth import FRESH_S
 from tests.integration.gateway.rig import (
     CHAT,
     COMPLETIONS,
@@ -294,7 +294,7 @@ async def test_a_store_that_hangs_stalls_nobody(rig: Rig) -> None:
     rig.keys.delay = lambda: release.wait(60)
     rig.keys.records["sk-new"] = Key("key-2")
     try:
-        await asyncio.sleep(1.1 * UNKNOWN_S)
+        await asyncio.sleep(1.1 * FRESH_S)
         new = asyncio.create_task(rig.post(CHAT, chat_body(), authorization="Bearer sk-new"))
         await asyncio.sleep(0.02)
         assert (await rig.chat()).status == 200
