@@ -53,7 +53,8 @@ def plan_page(made: Plan, columns: int | None) -> list[str]:
         lines.append("")
     for note in made.notes:
         lines += (paint(line, "quiet") for line in wrap(f"note: {literal(note)}", width))
-    return lines
+    # A figure of a model that nobody makes can be wider than its column.
+    return [line if "\x1b" in line else fit(line, width) for line in lines]
 
 
 def _heading(made: Plan, width: int) -> list[str]:
