@@ -53,8 +53,7 @@ def plan_page(made: Plan, columns: int | None) -> list[str]:
         lines.append("")
     for note in made.notes:
         lines += (paint(line, "quiet") for line in wrap(f"note: {literal(note)}", width))
-    # A figure of a model that nobody makes can be wider than its column.
-    return [line if "\x1b" in line else fit(line, width) for line in lines]
+    return lines
 
 
 def _heading(made: Plan, width: int) -> list[str]:
@@ -240,7 +239,7 @@ def _row(label: str, value: str, note: str, width: int, style: str | None = None
     first = f"{paint(label[0], style)}{pad(label[1:], _LABEL - 1)}{value:>{_VALUE}}"
     if not note:
         return [first]
-    start = _LABEL + _VALUE + 3
+    start = _LABEL + max(_VALUE, len(value)) + 3  # a figure may be wider than its column
     if width - start < _LEAST:
         return [first, *(f"    {part}" for part in wrap(note, width - 4))]
     parts = wrap(note, width - start)

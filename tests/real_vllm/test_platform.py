@@ -169,7 +169,7 @@ def test_steps_and_blocks_of_three_requests_that_share_a_prefix(platform: Platfo
     )
     assert used + cached + free == total > 0
     data = platform.read("describe", "worker/tiny-1", "--blocks")
-    assert {each["references"] for each in data["shared"]} & {2, 3}  # one may have ended since
+    assert {3} <= {each["references"] for each in data["shared"]}
     assert all(stream.wait(300).complete for stream in streams)
     until(platform.idle, "every counter at zero", patience_s=120)
 
