@@ -171,8 +171,8 @@ class Platform:
             trust_env=False,
         )
 
-    def stream(self, script: str, max_tokens: int = 1000) -> Streaming:
-        return Streaming(self, script, max_tokens)
+    def stream(self, script: str, max_tokens: int = 1000, *, ignore_eos: bool = False) -> Streaming:
+        return Streaming(self, script, max_tokens, ignore_eos)
 
     def start(self, *words: str) -> Foreground:
         started = Foreground(self, words)
@@ -255,7 +255,7 @@ class Foreground:
 class Streaming:
     """A streamed answer that is read beside the test."""
 
-    def __init__(self, platform: Platform, script: str, max_tokens: int) -> None:
+    def __init__(self, platform: Platform, script: str, max_tokens: int, ignore_eos: bool) -> None:
         self.lines: list[str] = []
         self.failure = ""
         self._key = (platform.home / "api.key").read_text().strip()
@@ -264,6 +264,7 @@ class Streaming:
             "model": "tiny-model",
             "stream": True,
             "max_tokens": max_tokens,
+            "ignore_eos": ignore_eos,
             "messages": [{"role": "user", "content": script}],
         }
         self._patience_s = platform.patience_s
