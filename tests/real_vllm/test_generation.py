@@ -68,18 +68,13 @@ async def test_one_step_is_one_sink_call(asker: Asker) -> None:
     assert max(len(step) for step in asker.steps[start:]) == 16
 
 
-EMOJI = "Repeat exactly: 😀🎉 日本語 한국어 ñ é ü 👩‍👩‍👧"
-
-
-@pytest.mark.parametrize(
-    "prompt", [CHAT.format(EMOJI), "😀 🎉 🚀 😀 🎉 🚀 😀 🎉", "日本 中国 日本 中国 日本 中国 日本"]
-)
-async def test_split_characters_come_whole(asker: Asker, prompt: str) -> None:
-    stream = await asker.ask(prompt, max_tokens=40)
-    plain = await asker.ask(prompt, max_tokens=40, stream=False)
-    assert "\ufffd" not in stream.text()
-    assert not stream.text().isascii()
-    assert stream.text() == plain.text()
+@pytest.mark.parametrize("text", ["😀🎉 👩‍👩‍👧 ñéü 😀", "日本語 한국어 中国 日本"])
+async def test_split_characters_come_whole(asker: Asker, text: str) -> None:
+    """A grammar leaves no choice: what the model says by itself depends on the machine's arithmetic."""
+    stream = await asker.ask("Say it: ", max_tokens=120, regex=text)
+    plain = await asker.ask("Say it: ", max_tokens=120, regex=text, stream=False)
+    assert stream.text() == plain.text() == text
+    assert any(delta.token_ids and not delta.text and delta.finish is None for delta in stream.deltas)
     for delta in stream.deltas:
         delta.text.encode()
 
