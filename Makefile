@@ -1,6 +1,6 @@
 # `make demo` and `make test` install what they need; run again, they install nothing twice.
 # Processes that run tests; each takes up to 2.5 GB.
-PROCESSES ?= 2
+PROCESSES ?= 3
 
 .PHONY: install install-gpu demo test lint protos bench
 
