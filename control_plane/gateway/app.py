@@ -27,6 +27,7 @@ from control_plane.contracts.errors import (
     Unauthenticated,
     UnsupportedMediaType,
 )
+from control_plane.contracts.grant import Grant
 from control_plane.gateway.auth import KeyGate
 from control_plane.gateway.calls import Desk
 from control_plane.gateway.figures import Figures
@@ -96,7 +97,7 @@ class GatewayApp:
             if exchange.route is None:
                 exchange.request_id = _identify(exchange)
                 exchange.route = self._find(exchange)
-            if exchange.key is None and not self._admit(exchange):
+            if exchange.grant is None and not self._admit(exchange):
                 return
             if exchange.unread is not None:
                 raise exchange.unread
@@ -129,7 +130,7 @@ class GatewayApp:
                     "route": route,
                     "status": exchange.status,
                     "reason": str(exchange.refused.reason) if exchange.refused is not None else "",
-                    "key_id": exchange.key.id if exchange.key is not None else "",
+                    "key_id": exchange.grant.key_id if exchange.grant is not None else "",
                     "seconds": round(time.monotonic() - exchange.arrival_mono, 4),
                 },
             )
@@ -162,12 +163,12 @@ class GatewayApp:
         """Whether the checks that need only the head are passed; False while the key is looked up."""
         route: Route = exchange.route
         if route.public:
-            exchange.key = _NO_KEY
+            exchange.grant = _NO_KEY
         else:
-            record = self._gate.check(exchange.fields.get(b"authorization"), lambda: self.advance(exchange))
-            if record is None:
+            grant = self._gate.check(exchange.fields.get(b"authorization"), lambda: self.advance(exchange))
+            if grant is None:
                 return False
-            exchange.key = record
+            exchange.grant = grant
         exchange.auth_s = time.monotonic() - exchange.arrival_mono
         if route.posted:
             _check_media_type(exchange)
@@ -206,14 +207,8 @@ class GatewayApp:
         exchange.respond(200, generate_latest(self._registry), content_type=_METRICS_TYPE)
 
 
-class _NoKey:
-    """Stands for the key of a request that needs none."""
-
-    id = ""
-    tenant = ""
-
-
-_NO_KEY = _NoKey()
+_NO_KEY = Grant("")
+"""Of a request that needs none."""
 
 
 def _level(exchange: Exchange) -> int:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import hmac
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from control_plane.contracts.errors import DropReason, Unauthenticated, Unavailable
+from control_plane.contracts.grant import Grant
 
 log = logging.getLogger(__name__)
 
@@ -36,25 +36,12 @@ _LONGEST_KEY = 512
 _MESSAGE = "The API key is missing or not valid. Send one as 'Authorization: Bearer KEY'."
 
 
-class KeyRecord(Protocol):
-    """What the gateway wants to know of a key; ``sha256`` is its digest in hexadecimal."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def tenant(self) -> str: ...
-
-    @property
-    def sha256(self) -> str: ...
-
-
 class Keys(Protocol):
     """Where keys are."""
 
-    def valid(self) -> Iterable[KeyRecord]:
-        """Every key that may be used; the same object again where nothing has changed. May block: called in a
-        thread."""
+    def grants(self) -> Mapping[bytes, Grant]:
+        """What each key that may be used may do, by the key's SHA-256; the same object again where nothing has
+        changed. May block: called in a thread."""
         ...
 
 
@@ -63,33 +50,30 @@ class KeyGate:
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
-        self._read: Iterable[KeyRecord] | None = None
-        self._records: dict[bytes, KeyRecord] = {}
+        self._grants: Mapping[bytes, Grant] = {}
         self._good_at = self._ended_at = -math.inf
         self._started_at: float | None = None
         self._waiting: list[Callable[[], None]] = []
         self._alarm: asyncio.TimerHandle | None = None
         self._thread = ThreadPoolExecutor(1, "api-keys")
 
-    def check(self, authorization: bytes | None, resume: Callable[[], None]) -> KeyRecord | None:
-        """The key's record; None when the store has to be read first, then ``resume`` is called to check again.
+    def check(self, authorization: bytes | None, resume: Callable[[], None]) -> Grant | None:
+        """What the key may do; None when the store has to be read first, then ``resume`` is called to check again.
 
         Raises Unauthenticated, with the same words whatever is wrong, or Unavailable when the store does not answer.
         """
-        digest = hashlib.sha256(_bearer(authorization)).digest()
-        record = self._records.get(digest)
-        if record is not None and not hmac.compare_digest(bytes.fromhex(record.sha256), digest):
-            record = None
+        # How long a look into a table takes tells something of the digest, which tells nothing of the key.
+        grant = self._grants.get(hashlib.sha256(_bearer(authorization)).digest())
         now = time.monotonic()
         age = now - self._good_at
-        if age <= (UNKNOWN_S if record is None else _REFRESH_S):
-            if record is None:
+        if age <= (UNKNOWN_S if grant is None else _REFRESH_S):
+            if grant is None:
                 raise _refused()
-            return record
+            return grant
         answers = self._refresh(now)
-        if record is not None:
+        if grant is not None:
             if age <= FRESH_S or (age <= STALE_S and not answers):
-                return record
+                return grant
         elif not answers or len(self._waiting) >= _WAITING:
             # Too many ask at once, or the store is slow: what was read a moment ago has to do.
             if age <= FRESH_S:
@@ -119,11 +103,11 @@ class KeyGate:
         if now - self._ended_at <= UNKNOWN_S:
             return False
         self._started_at = now
-        reading = asyncio.get_running_loop().run_in_executor(self._thread, self._keys.valid)
+        reading = asyncio.get_running_loop().run_in_executor(self._thread, self._keys.grants)
         reading.add_done_callback(self._answered)
         return True
 
-    def _answered(self, reading: asyncio.Future[Iterable[KeyRecord]]) -> None:
+    def _answered(self, reading: asyncio.Future[Mapping[bytes, Grant]]) -> None:
         self._started_at = None
         if reading.cancelled():
             return
@@ -132,10 +116,7 @@ class KeyGate:
             log.error("the API keys could not be read: %s", type(error).__name__)
         else:
             self._good_at = self._ended_at
-            found = reading.result()
-            if found is not self._read:
-                self._read = found
-                self._records = {bytes.fromhex(record.sha256): record for record in found}
+            self._grants = reading.result()
         self._wake()
 
     def _wake(self) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from control_plane.contracts.call import CallHandle, RoutedCall, Router
 from control_plane.contracts.errors import DropReason, InferDeckError, InternalError, InvalidRequest
 from control_plane.contracts.fleet import Stage
+from control_plane.contracts.policy import DEFAULT_TENANT
 from control_plane.contracts.worker import Delta, Done, Finish, FinishReason, Sampling
 from control_plane.gateway.answer.bodies import chat_body, completion_body
 from control_plane.gateway.answer.events import ChatEvents, CompletionEvents, Events
@@ -34,9 +35,6 @@ from control_plane.gateway.schema.json_text import read_object
 log = logging.getLogger(__name__)
 
 CLIENT_LEFT = "client_disconnected"
-DEFAULT_TENANT = "default"
-"""Its calls share cached prefixes with each other; every other tenant's stay its own."""
-
 _MESSAGE_CHARACTERS = 64
 """What rendering a message costs beside its text, as characters of text."""
 
@@ -181,7 +179,7 @@ class Call:
             self._sink = sink
             self._echo_only(len(ids))
             return
-        key = exchange.key
+        grant = exchange.grant
         call = RoutedCall(
             request_id=exchange.request_id,
             model=generation.model,
@@ -190,8 +188,9 @@ class Call:
             stream=generation.stream,
             arrival_unix=exchange.arrival_unix,
             arrival_mono=exchange.arrival_mono,
-            cache_salt="" if key.tenant == DEFAULT_TENANT else key.tenant,
-            key_id=key.id,
+            # Calls of a tenant share cached prefixes with each other, and with nobody else.
+            cache_salt="" if grant.tenant == DEFAULT_TENANT else grant.tenant,
+            key_id=grant.key_id,
             api="chat" if self._chat else "completions",
             traceparent=_traceparent(exchange.fields.get(b"traceparent", b"")),
             stages=(

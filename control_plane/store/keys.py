@@ -6,11 +6,13 @@ import hashlib
 import hmac
 import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import sqlalchemy as sa
 
+from control_plane.contracts.grant import Grant
 from control_plane.store.database import Database
 from control_plane.store.tables import api_keys
 
@@ -45,7 +47,7 @@ class ApiKeys:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._valid: tuple[object, tuple[KeyRecord, ...]] = (None, ())
+        self._grants: tuple[object, Mapping[bytes, Grant]] = (None, {})
 
     def lookup(self, key: str) -> KeyRecord | None:
         """The record of a valid key; None for one that is unknown or revoked."""
@@ -57,16 +59,18 @@ class ApiKeys:
             return None
         return KeyRecord(**row._mapping)
 
-    def valid(self) -> tuple[KeyRecord, ...]:
-        """Every key that may be used now. As long as none was added or revoked it is the same object, and cheap."""
+    def grants(self) -> Mapping[bytes, Grant]:
+        """What each key that may be used now may do, by its SHA-256. As long as none was added or revoked it is the
+        same object, and cheap."""
         columns = api_keys.c
         changes = sa.select(sa.func.count(), sa.func.max(columns.created_unix), sa.func.count(columns.revoked_unix))
-        query = sa.select(api_keys).where(columns.revoked_unix.is_(None)).order_by(columns.created_unix, columns.id)
+        query = sa.select(columns.sha256, columns.id, columns.tenant).where(columns.revoked_unix.is_(None))
         with self._database.transaction() as connection:
             state = tuple(connection.execute(changes).one())
-            if state != self._valid[0]:
-                self._valid = (state, tuple(KeyRecord(**row._mapping) for row in connection.execute(query)))
-        return self._valid[1]
+            if state != self._grants[0]:
+                rows = connection.execute(query).all()
+                self._grants = (state, {bytes.fromhex(row.sha256): Grant(row.id, row.tenant) for row in rows})
+        return self._grants[1]
 
     def create(self, name: str, tenant: str = "default") -> tuple[str, KeyRecord]:
         """A new key and its record. The key is in no file and no log: give it to whoever asked."""

@@ -30,7 +30,7 @@ class Exchange:
     is dropped. ``status`` is 0 until the response begins, and 499 in the end for a client that left; ``refused`` is the
     error that the answer is, or ended in.
 
-    ``route``, ``key``, ``request_id`` and the ``auth_s`` it took belong to the application.
+    ``route``, ``grant``, ``request_id`` and the ``auth_s`` it took belong to the application.
     """
 
     __slots__ = (
@@ -45,8 +45,8 @@ class Exchange:
         "ended",
         "fields",
         "fresh",
+        "grant",
         "keep_alive",
-        "key",
         "method",
         "on_drained",
         "on_gone",
@@ -94,7 +94,7 @@ class Exchange:
         self.on_drained: Callable[[], None] | None = None
         self.taken = False
         self.route: Any = None
-        self.key: Any = None
+        self.grant: Any = None
         self.request_id = ""
         self.auth_s = 0.0
 

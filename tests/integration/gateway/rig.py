@@ -9,7 +9,7 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
@@ -17,8 +17,8 @@ from prometheus_client import CollectorRegistry
 
 from control_plane.contracts.call import Router, TokenizerBundle
 from control_plane.contracts.errors import DropReason, InferDeckError, NotFound
+from control_plane.contracts.grant import Grant
 from control_plane.contracts.worker import Delta, Done, Finish, FinishReason
-from control_plane.gateway.auth import KeyRecord
 from control_plane.gateway.http.limits import Limits
 from control_plane.gateway.options import GatewayOptions
 from control_plane.gateway.server import Gateway
@@ -32,25 +32,16 @@ COMPLETIONS = "/v1/completions"
 GENEROUS_S = 20.0
 
 
-@dataclass(frozen=True)
-class Key:
-    id: str = "key-1"
-    tenant: str = "default"
-    sha256: str = ""
-
-
 class Keys:
     """A store of keys; ``delay`` is called in the thread that reads them."""
 
     def __init__(self) -> None:
-        self.records: dict[str, Key] = {KEY: Key()}
+        self.granted: dict[str, Grant] = {KEY: Grant("key-1")}
         self.delay: Callable[[], Any] = lambda: None
 
-    def valid(self) -> list[KeyRecord]:
+    def grants(self) -> dict[bytes, Grant]:
         self.delay()
-        return [
-            replace(record, sha256=hashlib.sha256(key.encode()).hexdigest()) for key, record in self.records.items()
-        ]
+        return {hashlib.sha256(key.encode()).digest(): grant for key, grant in self.granted.items()}
 
 
 class PlayedRouter(StubRouter):

@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from control_plane.contracts.errors import DropReason, Unavailable
+from control_plane.contracts.grant import Grant
 from control_plane.gateway.auth import FRESH_S
 from tests.integration.gateway.rig import (
     CHAT,
     COMPLETIONS,
     KEY,
     MODEL,
-    Key,
     Rig,
     chat_body,
     gateway,
@@ -55,7 +55,7 @@ async def test_nothing_private_is_shown_without_a_key(rig: Rig, method: str, pat
 
 async def test_a_revoked_key(rig: Rig) -> None:
     assert (await rig.chat()).status == 200
-    del rig.keys.records[KEY]
+    del rig.keys.granted[KEY]
     statuses = {200}
     async for status in _statuses(rig):
         statuses.add(status)
@@ -276,7 +276,7 @@ async def test_a_request_id_in_use_is_not_given_twice(rig: Rig) -> None:
 
 
 async def test_the_key_and_the_tenant_go_with_the_call(rig: Rig) -> None:
-    rig.keys.records["sk-other"] = Key("key-2", "acme")
+    rig.keys.granted["sk-other"] = Grant("key-2", "acme")
     await rig.chat()
     await rig.post(CHAT, chat_body(), authorization="Bearer sk-other")
     first, second = rig.router.submitted
@@ -292,7 +292,7 @@ async def test_a_store_that_hangs_stalls_nobody(rig: Rig) -> None:
     await rig.chat()
     release = threading.Event()
     rig.keys.delay = lambda: release.wait(60)
-    rig.keys.records["sk-new"] = Key("key-2")
+    rig.keys.granted["sk-new"] = Grant("key-2")
     try:
         await asyncio.sleep(1.1 * FRESH_S)
         new = asyncio.create_task(rig.post(CHAT, chat_body(), authorization="Bearer sk-new"))
@@ -311,7 +311,7 @@ async def test_a_store_that_hangs_stalls_nobody(rig: Rig) -> None:
 
 async def test_a_key_that_was_just_made_is_good_soon(rig: Rig) -> None:
     await rig.chat()
-    rig.keys.records["sk-new"] = Key("key-2")
+    rig.keys.granted["sk-new"] = Grant("key-2")
     async for status in _statuses(rig, authorization="Bearer sk-new"):
         assert status in (200, 401)
         if status == 200:

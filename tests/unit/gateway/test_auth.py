@@ -5,39 +5,30 @@ import hashlib
 import logging
 import threading
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
 
 import pytest
 
 from control_plane.contracts.errors import Unauthenticated, Unavailable
+from control_plane.contracts.grant import Grant
 from control_plane.gateway import auth
 from control_plane.gateway.auth import KeyGate
 from tests.unit.gateway.fakes import until
 
 
-@dataclass(frozen=True)
-class Record:
-    id: str = "key-1"
-    tenant: str = "default"
-    sha256: str = ""
-
-
 class Keys:
     def __init__(self) -> None:
-        self.records: dict[str, Record] = {"good": Record()}
+        self.granted: dict[str, Grant] = {"good": Grant("key-1")}
         self.readings = 0
         self.broken = False
         self.hold: threading.Event | None = None
 
-    def valid(self) -> list[Record]:
+    def grants(self) -> dict[bytes, Grant]:
         self.readings += 1
         if self.hold is not None:
             self.hold.wait(10)
         if self.broken:
             raise OSError("disk")
-        return [
-            replace(record, sha256=hashlib.sha256(key.encode()).hexdigest()) for key, record in self.records.items()
-        ]
+        return {hashlib.sha256(key.encode()).digest(): grant for key, grant in self.granted.items()}
 
 
 class Clock:
@@ -62,19 +53,19 @@ class Rig:
 
     def now(self, header: bytes | None) -> str:
         """What a request hears at once: a key's id, or "later"."""
-        record = self.gate.check(header, lambda: None)
-        return record.id if record is not None else "later"
+        grant = self.gate.check(header, lambda: None)
+        return grant.key_id if grant is not None else "later"
 
     async def ask(self, header: bytes | None) -> str:
         """What a request hears in the end."""
         heard = asyncio.Event()
-        record = self.gate.check(header, heard.set)
-        if record is None:
+        grant = self.gate.check(header, heard.set)
+        if grant is None:
             async with asyncio.timeout(10):
                 await heard.wait()
-            record = self.gate.check(header, heard.set)
-        assert record is not None
-        return record.id
+            grant = self.gate.check(header, heard.set)
+        assert grant is not None
+        return grant.key_id
 
     async def quiet(self) -> None:
         """Wait for a reading in the background."""
@@ -124,7 +115,7 @@ async def test_many_that_ask_at_once_share_a_reading(rig: Rig) -> None:
 
 async def test_a_revoked_key_ends_within_a_second(rig: Rig, clock: Clock) -> None:
     await rig.ask(b"Bearer good")
-    del rig.keys.records["good"]
+    del rig.keys.granted["good"]
     clock.now += auth.FRESH_S + 0.01
     with pytest.raises(Unauthenticated):
         await rig.ask(b"Bearer good")
@@ -133,7 +124,7 @@ async def test_a_revoked_key_ends_within_a_second(rig: Rig, clock: Clock) -> Non
 async def test_a_new_key_works_within_a_moment(rig: Rig, clock: Clock) -> None:
     with pytest.raises(Unauthenticated):
         await rig.ask(b"Bearer new")
-    rig.keys.records["new"] = Record("key-2")
+    rig.keys.granted["new"] = Grant("key-2")
     with pytest.raises(Unauthenticated):
         rig.now(b"Bearer new")
     clock.now += auth.UNKNOWN_S + 0.01

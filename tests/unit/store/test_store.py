@@ -14,7 +14,8 @@ from alembic.script import ScriptDirectory
 
 from control_plane.contracts.errors import Conflict, SettingsError, Unavailable
 from control_plane.contracts.fleet import Event
-from control_plane.store import ApiKeys, Database, DesiredState, EventLog
+from control_plane.contracts.grant import Grant
+from control_plane.store import ApiKeys, Database, DesiredState, EventLog, KeyRecord
 from control_plane.store.database import HEAD
 from control_plane.store.tables import metadata
 
@@ -88,18 +89,23 @@ def test_a_key_is_found_until_it_is_revoked_and_stored_as_a_digest_only(path: Pa
     assert key.encode() not in path.read_bytes()
 
 
-def test_all_valid_keys_are_the_same_object_until_one_is_made_or_revoked(path: Path, database: Database) -> None:
+def granted(*records: KeyRecord) -> dict[bytes, Grant]:
+    return {bytes.fromhex(record.sha256): Grant(record.id, record.tenant) for record in records}
+
+
+def test_the_grants_are_the_same_object_until_one_is_made_or_revoked(path: Path, database: Database) -> None:
     other = Database.open("", path, migrate=False)
     mine, theirs = ApiKeys(database), ApiKeys(other)
-    assert mine.valid() == ()
-    first, second = theirs.create("a")[1], theirs.create("b")[1]
-    found = mine.valid()
-    assert found == (first, second)
-    assert mine.valid() is found
+    assert mine.grants() == {}
+    first, second = theirs.create("a")[1], theirs.create("b", "acme")[1]
+    found = mine.grants()
+    assert found == granted(first, second)
+    assert [grant.tenant for grant in found.values()] == ["default", "acme"]
+    assert mine.grants() is found
     theirs.revoke(first.id)
-    assert mine.valid() == (second,)
+    assert mine.grants() == granted(second)
     third = theirs.create("c")[1]
-    assert mine.valid() == (second, third)
+    assert mine.grants() == granted(second, third)
     other.close()
 
 
@@ -126,7 +132,7 @@ def test_lookups_go_on_while_another_process_writes(path: Path, database: Databa
     writer.execute("BEGIN EXCLUSIVE")
     assert keys.lookup(key) == record
     assert keys.lookup("sk-inferdeck-unknown") is None
-    assert keys.valid() == (record,)
+    assert keys.grants() == granted(record)
     writer.rollback()
     writer.close()
 
