@@ -29,6 +29,8 @@ def sweep(model: ModelInfo, workers: int, seed: int, tokens_per_word: float) -> 
     for together in batches:
         shapes.append((together, max(8, long // 16), output, together + 1))
         shapes.append((together, max(8, long // 3), output, together + 1))
+    # As many tokens in the cache as there can be, or nearly.
+    shapes.append((seats, max(8, 2 * long // 3), output, seats + seats // 4 + 1))
     return [
         _plan(
             model,

@@ -27,6 +27,7 @@ START_TIMEOUT_S = 90.0
 class Stack:
     """Where the gateway is, who may call it, and whose CPU to count. ``trace`` is what the engines write."""
 
+    home: Path
     host: str
     port: int
     key: str
@@ -93,6 +94,7 @@ async def _serving(
             url = urlsplit(gateways[0]["url"])
             if url.hostname and url.port and await _ready(url.hostname, url.port):
                 return Stack(
+                    home=home,
                     host=url.hostname,
                     port=url.port,
                     key=(home / "api.key").read_text().strip(),

@@ -131,7 +131,7 @@ async def vllm_server(cache: Path, shape: Shape) -> AsyncIterator[System]:
             sys.executable, *command, stdout=log, stderr=log, env=environment, start_new_session=True
         )
         try:
-            stack = Stack("127.0.0.1", port, "", process.pid, process.pid, (), (), Path(os.devnull))
+            stack = Stack(Path(scratch), "127.0.0.1", port, "", process.pid, process.pid, (), (), Path(os.devnull))
             await _until(process, lambda: _answers(port))
             yield System([process.pid], http_load(stack, shape))
         finally:

@@ -67,7 +67,8 @@ async def calibrate(
         return
     cost = made.cost
     out(f"{literal(str(target))}: {literal(made.source)}")
-    out(f"  a step {cost.step_s * 1e3:.3f} ms · a row that decodes {cost.decode_s * 1e6:.1f} µs")
+    decode = " · ".join(f"{rows}: {seconds * 1e3:.3f}" for rows, seconds in cost.decode)
+    out(f"  a step {cost.step_s * 1e3:.3f} ms · rows that decode, in ms: {decode}")
     out(f"  a prompt token {cost.prefill_s * 1e6:.2f} µs · a token in the cache {cost.context_s * 1e9:.2f} ns")
     if cost.prefill_free:
         out(f"  the first {cost.prefill_free} prompt tokens of a step are free")

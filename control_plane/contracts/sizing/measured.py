@@ -21,15 +21,17 @@
     [step]                      # seconds; see step_cost
     step_s = 4.1e-3
     prefill_s = 1.9e-4
-    decode_s = 1.2e-3
     context_s = 2.0e-7
     prefill_free = 0            # tokens
+    decode_rows = [1, 2, 4]     # so many rows that decode
+    decode_s = [1.2e-3, 2.5e-3, 4.4e-3]
 
     [[residual]]                # of the steps it was fitted to: |predicted ÷ measured − 1|
-    regime = "decode"
+    regime = "decode together"
     steps = 120
     median = 0.021
     p90 = 0.06
+    ratios = [0.96, 0.99, 1.0, 1.02, 1.09]    # measured ÷ predicted, equally likely: how steps of this kind vary
 """
 
 from __future__ import annotations
@@ -102,7 +104,7 @@ class _Reader:
             cost=StepCost(
                 step_s=self._seconds(step, "step_s"),
                 prefill_s=self._seconds(step, "prefill_s"),
-                decode_s=self._seconds(step, "decode_s"),
+                decode=self._decode(step),
                 context_s=self._seconds(step, "context_s"),
                 prefill_free=round(self._seconds(step, "prefill_free")),
             ),
@@ -115,7 +117,20 @@ class _Reader:
             self._count(values, "steps"),
             self._seconds(values, "median"),
             self._seconds(values, "p90"),
+            tuple(sorted(self._numbers(values, "ratios"))) if "ratios" in values else (),
         )
+
+    def _decode(self, step: Mapping[str, Any]) -> tuple[tuple[int, float], ...]:
+        rows, seconds = self._numbers(step, "decode_rows"), self._numbers(step, "decode_s")
+        if len(rows) != len(seconds) or not rows or list(rows) != sorted({max(1, round(each)) for each in rows}):
+            raise self._wrong("decode_rows", "whole numbers from 1, ascending, are needed, one for each of decode_s")
+        return tuple((round(each), cost) for each, cost in zip(rows, seconds, strict=True))
+
+    def _numbers(self, values: Mapping[str, Any], name: str) -> tuple[float, ...]:
+        found = values.get(name)
+        if not isinstance(found, list):
+            raise self._wrong(name, "a list of numbers is needed")
+        return tuple(self._seconds({name: each}, name) for each in found)
 
     def _table(self, values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
         found = values.get(name)
@@ -166,8 +181,10 @@ def measured_toml(profile: Measured) -> str:
         f"max_num_batched_tokens = {defaults.max_num_batched_tokens}",
         "",
         "[step]  # seconds",
-        *(f"{name} = {getattr(cost, name):.6e}" for name in ("step_s", "prefill_s", "decode_s", "context_s")),
+        *(f"{name} = {getattr(cost, name):.6e}" for name in ("step_s", "prefill_s", "context_s")),
         f"prefill_free = {cost.prefill_free}  # tokens",
+        f"decode_rows = {[rows for rows, _ in cost.decode]}",
+        f"decode_s = [{', '.join(f'{seconds:.6e}' for _, seconds in cost.decode)}]",
     ]
     for residual in profile.residuals:
         lines += [
@@ -178,6 +195,8 @@ def measured_toml(profile: Measured) -> str:
             f"median = {residual.median:.4f}",
             f"p90 = {residual.p90:.4f}",
         ]
+        if residual.ratios:
+            lines.append(f"ratios = [{', '.join(f'{ratio:.4f}' for ratio in residual.ratios)}]  # measured / predicted")
     return "\n".join(lines) + "\n"
 
 

@@ -267,7 +267,7 @@ class SimEngine:
             self._choices[name].call.preemptions += 1
 
     def _seconds(self, scheduled: Scheduled, now: float) -> float:
-        seconds = self.profile.timer.seconds(scheduled.batch) / self._settings.speed
+        seconds = self.profile.timer.seconds(scheduled.batch, scheduled.step) / self._settings.speed
         if self._scripted:
             own = [self._choices[name].own_time() for name in scheduled.due]
             asked = [each for each in own if each is not None]

@@ -177,6 +177,6 @@ def _measured(found: Measured, settings: SimSettings) -> Profile:
         defaults=given,
         block_bytes=block_bytes,
         kv_room=float((found.total_blocks + 1) * found.block_bytes),
-        timer=MeasuredTimer(found.cost),
+        timer=MeasuredTimer(found.cost, found.residuals),
         sources=(found.source,),
     )

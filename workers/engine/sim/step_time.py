@@ -7,17 +7,18 @@ from typing import Protocol
 
 from control_plane.contracts.sizing import roofline
 from control_plane.contracts.sizing.roofline import Efficiency, Roofline
-from control_plane.contracts.sizing.step_cost import StepCost
+from control_plane.contracts.sizing.step_cost import Residual, StepCost, regime_of
 from workers.engine.sim.scheduled import Row
 
 
 class StepTimer(Protocol):
-    def seconds(self, batch: Sequence[Row]) -> float:
-        """Of one step with this batch, from its schedule to its tokens. The batch has a row."""
+    def seconds(self, batch: Sequence[Row], step: int) -> float:
+        """Of one step with this batch, from its schedule to its tokens. The batch has a row. ``step``, its number,
+        decides what chance decides elsewhere."""
         ...
 
     def decodes(self, requests: int, context: int) -> float | None:
-        """Of one step in which so many requests decode, ``context`` tokens of theirs in the cache.
+        """On average, of one step in which so many requests decode, ``context`` tokens of theirs in the cache.
 
         Convex in ``context``. None where that does not say it all.
         """
@@ -30,7 +31,7 @@ class RooflineTimer:
         self._efficiency = efficiency
         self._windows = any(kind.window for kind in line.shape.kinds)
 
-    def seconds(self, batch: Sequence[Row]) -> float:
+    def seconds(self, batch: Sequence[Row], step: int) -> float:
         tokens = context = 0
         for row in batch:
             tokens += row[2]
@@ -44,12 +45,14 @@ class RooflineTimer:
 
 
 class MeasuredTimer:
-    """What was fitted to the steps of a real engine."""
+    """What was fitted to the steps of a real engine; a step takes more or less than that as those did."""
 
-    def __init__(self, cost: StepCost) -> None:
+    def __init__(self, cost: StepCost, residuals: Sequence[Residual] = ()) -> None:
         self._cost = cost
+        self._ratios = {residual.regime: residual.ratios for residual in residuals if residual.ratios}
+        self._means = {regime: sum(ratios) / len(ratios) for regime, ratios in self._ratios.items()}
 
-    def seconds(self, batch: Sequence[Row]) -> float:
+    def seconds(self, batch: Sequence[Row], step: int) -> float:
         prefill = decode = context = 0
         for row in batch:
             context += row[3]
@@ -57,7 +60,13 @@ class MeasuredTimer:
                 decode += 1
             else:
                 prefill += row[2]
-        return self._cost.seconds(prefill, decode, context)
+        seconds = self._cost.seconds(prefill, decode, context)
+        ratios = self._ratios.get(regime_of(prefill, decode))
+        return seconds * ratios[int(step * _GOLDEN % 1.0 * len(ratios))] if ratios else seconds
 
     def decodes(self, requests: int, context: int) -> float | None:
-        return self._cost.seconds(0, requests, context)
+        return self._cost.seconds(0, requests, context) * self._means.get(regime_of(0, requests), 1.0)
+
+
+_GOLDEN = (5**0.5 - 1) / 2
+"""Its multiples, modulo 1, are spread evenly from the first on: a few steps have the distribution of many."""

@@ -109,7 +109,7 @@ class VirtualWorker:
                         return
                     continue
                 self.steps += 1
-                seconds = seconds_of(flying.batch)
+                seconds = seconds_of(flying.batch, flying.step)
                 self.due = begun + seconds
                 self.flying = flying
                 if watch is not None:

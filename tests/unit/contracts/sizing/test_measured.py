@@ -23,7 +23,7 @@ CPU = Measured(
     block_bytes=737_280,
     total_blocks=700,
     defaults=EngineSettings(max_num_batched_tokens=512, max_num_seqs=16, block_size=16),
-    cost=StepCost(4e-3, 2e-4, 1e-3, 2e-7, prefill_free=16),
+    cost=StepCost(4e-3, 2e-4, ((1, 1e-3), (2, 1.5e-3)), 2e-7, prefill_free=16),
     residuals=(Residual("decode", 120, 0.0212, 0.06),),
 )
 
@@ -39,7 +39,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         ("a", StepKind.DECODE, 1, 100, 90, 10, 0, 0, False, False, (), 7),
         ("b", StepKind.PREFILL, 64, 32, 300, 0, 32, 0, True, False, (), 6),
     ]
-    assert profile.timer.seconds(batch) == pytest.approx(4e-3 + 48 * 2e-4 + 1e-3 + 132 * 2e-7)
+    assert profile.timer.seconds(batch, 1) == pytest.approx(4e-3 + 48 * 2e-4 + 1e-3 + 132 * 2e-7)
 
 
 @pytest.mark.parametrize(

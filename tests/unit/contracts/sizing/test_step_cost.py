@@ -28,7 +28,7 @@ def sweep(cost: StepCost, noise: float = 0.0, seed: int = 0) -> list[Sample]:
 @settings(max_examples=40, deadline=None)
 @given(COSTS, COSTS, COSTS, COSTS)
 def test_what_made_the_steps_is_found_again(step: float, prefill: float, decode: float, context: float) -> None:
-    true = StepCost(step, prefill, decode, context)
+    true = StepCost(step, prefill, ((1, decode),), context)
     samples = sweep(true)
     found = fit(samples)
     for residual in residuals(found, samples):
@@ -36,7 +36,7 @@ def test_what_made_the_steps_is_found_again(step: float, prefill: float, decode:
 
 
 def test_noise_moves_it_little_and_residuals_tell_how_much() -> None:
-    true = StepCost(4e-3, 2e-4, 1e-3, 5e-7)
+    true = StepCost(4e-3, 2e-4, ((1, 1e-3),), 5e-7)
     samples = sweep(true, noise=0.05)
     found = fit(samples)
     assert found.step_s == pytest.approx(true.step_s, rel=0.2)
@@ -48,19 +48,21 @@ def test_noise_moves_it_little_and_residuals_tell_how_much() -> None:
 
 
 def test_prompt_tokens_that_are_free_are_found() -> None:
-    true = StepCost(6e-3, 2e-4, 1e-5, 1e-7, prefill_free=128)
+    true = StepCost(6e-3, 2e-4, ((1, 1e-5),), 1e-7, prefill_free=128)
     samples = [*sweep(true), *(Sample(n, 0, 0, true.seconds(n, 0, 0)) for n in range(10, 600, 25))]
     found = fit(samples)
     assert found.prefill_free == 128
     assert found.prefill_s == pytest.approx(true.prefill_s, rel=0.01)
     assert max(residual.p90 for residual in residuals(found, samples)) < 1e-6
-    assert fit(sweep(StepCost(4e-3, 2e-4, 1e-3, 5e-7), noise=0.02)).prefill_free == 0
+    assert fit(sweep(StepCost(4e-3, 2e-4, ((1, 1e-3),), 5e-7), noise=0.02)).prefill_free == 0
 
 
 def test_no_cost_is_negative() -> None:
-    samples = [Sample(s.prefill, s.decode, s.context, s.seconds) for s in sweep(StepCost(1e-2, 1e-4, 1e-3, 0.0), 0.2)]
+    samples = [
+        Sample(s.prefill, s.decode, s.context, s.seconds) for s in sweep(StepCost(1e-2, 1e-4, ((1, 1e-3),), 0.0), 0.2)
+    ]
     found = fit(samples)
-    assert min(found.step_s, found.prefill_s, found.decode_s, found.context_s) >= 0
+    assert min(found.step_s, found.prefill_s, found.context_s, *(cost for _, cost in found.decode)) >= 0
 
 
 @pytest.mark.parametrize("samples", [[], [Sample(0, 1, 10, 0.01)] * 50])

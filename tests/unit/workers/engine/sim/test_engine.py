@@ -85,7 +85,7 @@ async def test_a_step_takes_as_long_as_the_profile_says(tmp_path: Path) -> None:
         timer = run.engine.profile.timer
         count = len(TOKENIZER.encode(prompt))
         one = ("r", StepKind.DECODE, 1, count + 5, count, 6, 0, 0, False, False, (), 1)
-        assert run.steps[6].execute_s == pytest.approx(timer.seconds([one]) / 0.5)
+        assert run.steps[6].execute_s == pytest.approx(timer.seconds([one], 1) / 0.5)
         total = sum(step.execute_s for step in run.steps)
         assert took >= total - 0.002
         # Each begins where the one before ended, however late timers fire.

@@ -47,17 +47,17 @@ def test_its_figures_are_those_of_the_planner() -> None:
     assert profile.blocks() == kv_layout(shape, None, 4, 16).blocks(room) - 1
     batch = [row(1, 500), row(1, 900), row(300, 16)]
     expected = step_time(shape, gpu, 4, [Row(1, 500), Row(1, 900), Row(300, 16)], TYPICAL).seconds
-    assert profile.timer.seconds(batch) == pytest.approx(expected, rel=1e-12)
+    assert profile.timer.seconds(batch, 1) == pytest.approx(expected, rel=1e-12)
     decodes = [row(1, 500), row(1, 900)]
     expected = step_time(shape, gpu, 4, [Row(1, 500), Row(1, 900)], TYPICAL).seconds
-    assert profile.timer.seconds(decodes) == pytest.approx(expected, rel=1e-9)
+    assert profile.timer.seconds(decodes, 1) == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_window_is_counted_in_decode() -> None:
     shape, gpu = published_model("Gemma-3-27B").shape(), gpu_named("H100")
     profile = profile_of(SimSettings(gpu="H100", model_shape="Gemma-3-27B"))
     expected = step_time(shape, gpu, 1, [Row(1, 20_000)], TYPICAL).seconds
-    assert profile.timer.seconds([row(1, 20_000)]) == pytest.approx(expected, rel=1e-12)
+    assert profile.timer.seconds([row(1, 20_000)], 1) == pytest.approx(expected, rel=1e-12)
 
 
 def test_gpu_and_model_can_be_given_apart() -> None:

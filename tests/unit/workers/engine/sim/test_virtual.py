@@ -18,7 +18,7 @@ from workers.engine.sim.step_time import MeasuredTimer
 from workers.engine.sim.virtual import run
 
 CONFIG = SchedulerConfig(block_size=16, total_blocks=40, max_num_seqs=8, max_num_batched_tokens=128, max_model_len=512)
-CLOCK = MeasuredTimer(StepCost(step_s=0.01, prefill_s=0.0, decode_s=0.0, context_s=0.0))
+CLOCK = MeasuredTimer(StepCost(step_s=0.01, prefill_s=0.0, decode=((1, 0.0),), context_s=0.0))
 
 
 def trace(seed: int, count: int, rate: float) -> list[SimRequest]:
@@ -94,7 +94,7 @@ def unwatched(worker: int, scheduled: Scheduled, begun: float, seconds: float) -
     st.sampled_from([1.0, 5.0, 20.0, 100.0]),
     st.sampled_from([40, 80, 400]),
     st.sampled_from([1, 16]),
-    st.sampled_from([CLOCK, MeasuredTimer(StepCost(4e-3, 1e-4, 1e-3, 1e-6))]),
+    st.sampled_from([CLOCK, MeasuredTimer(StepCost(4e-3, 1e-4, ((1, 1e-3), (4, 6e-3)), 1e-6))]),
 )
 def test_leaps_change_nothing(
     seed: int, workers: int, rate: float, blocks: int, block_size: int, timer: MeasuredTimer
