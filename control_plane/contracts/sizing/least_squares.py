@@ -25,7 +25,8 @@ def non_negative(matrix: Matrix, wanted: Vector) -> Vector:
             break
         free[best] = True
         found = _within(scaled, wanted, free, found)
-    return found / scale
+    found /= scale
+    return found
 
 
 def _within(scaled: Matrix, wanted: Vector, free: np.ndarray[tuple[int], np.dtype[np.bool_]], found: Vector) -> Vector:
