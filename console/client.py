@@ -20,13 +20,16 @@ import grpc
 
 from console.home import Home, Target, Unreachable, target_for
 from control_plane.contracts.errors import InferDeckError
+from control_plane.contracts.failure import Failure
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, RequestView, ShutdownProgress, Snapshot
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, TraceState
 from control_plane.contracts.timeline import Timeline
 from control_plane.contracts.v1 import operator_pb2 as pb
+from control_plane.contracts.v1 import worker_pb2
 from control_plane.contracts.v1.operator_pb2_grpc import OperatorStub
 from control_plane.contracts.wire.channel import CLIENT_OPTIONS
-from control_plane.contracts.wire.convert import from_wire
+from control_plane.contracts.wire.convert import from_wire, to_wire
+from control_plane.contracts.wire.failures import failures_from_wire
 from control_plane.contracts.wire.status import REASON_KEY, error_from
 from control_plane.contracts.wire.steps import step_frame_from_wire
 
@@ -139,6 +142,14 @@ class OperatorClient:
         """Trace no step, every n-th, or all; UNSPECIFIED changes nothing and tells how it stands."""
         request = pb.WorkerTraceRequest(worker_id=worker_id, mode=f"TRACE_MODE_{mode.name}", every=every)
         return from_wire(await self._unary(self._stub.SetTrace, request), TraceState)
+
+    async def inject(
+        self, worker_id: str, failure: Failure | None = None, *, heal: bool = False
+    ) -> tuple[Failure, ...]:
+        """Make a simulated worker fail, end its failures, or only ask. Those that are on or to come."""
+        wire = None if failure is None else to_wire(failure, worker_pb2.Failure)
+        request = pb.WorkerInjectRequest(worker_id=worker_id, failure=wire, heal=heal)
+        return failures_from_wire(await self._unary(self._stub.Inject, request))
 
     async def blocks(self, worker_id: str) -> BlockSnapshot:
         """The worker's whole KV cache now, from the engine itself."""

@@ -21,12 +21,13 @@ from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1 import worker_pb2_grpc
 from control_plane.contracts.wire.channel import SERVER_OPTIONS
 from control_plane.contracts.wire.convert import from_wire, to_wire
+from control_plane.contracts.wire.failures import failure_from_wire
 from control_plane.contracts.wire.frames import frame_to_wire
 from control_plane.contracts.wire.status import abort_with
 from control_plane.contracts.wire.steps import StepFrames, step_frame_to_wire, trace_mode
 from control_plane.contracts.worker import CallError, Generate, ModelInfo, WorkerInfo, WorkerState
 from workers.calls import CallStream, CallTable
-from workers.engine.base import Engine
+from workers.engine.base import Engine, Fails
 from workers.load import LoadMeter, progress_of
 from workers.status import WorkerStatus
 from workers.step_watch import StepWatch
@@ -303,6 +304,21 @@ class _Servicer(worker_pb2_grpc.WorkerServicer):
             await abort_with(context, error)
         _log.info("trace", extra={"mode": state.mode.name.lower(), "every": state.every})
         return to_wire(state, pb.TraceState)
+
+    async def Inject(self, request: pb.InjectRequest, context: _Context) -> pb.InjectResponse:  # noqa: N802
+        engine = self._engine
+        try:
+            if not isinstance(engine, Fails):
+                raise Conflict(f"the engine of this worker is {engine.name}: only a simulated one is made to fail")
+            failure = failure_from_wire(request.failure) if request.HasField("failure") else None
+            if request.heal:
+                engine.heal()
+            if failure is not None:
+                engine.inject(failure)
+                _log.warning("failure injected", extra={"kind": str(failure.kind), "after_s": failure.after_s})
+        except InferDeckError as error:
+            await abort_with(context, error)
+        return pb.InjectResponse(failures=[to_wire(each, pb.Failure) for each in engine.failures()])
 
     async def GetBlocks(self, request: pb.GetBlocksRequest, context: _Context) -> pb.BlockSnapshot:  # noqa: N802
         try:

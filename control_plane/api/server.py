@@ -22,6 +22,7 @@ from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.v1 import operator_pb2_grpc, worker_pb2
 from control_plane.contracts.wire.channel import SERVER_OPTIONS
 from control_plane.contracts.wire.convert import from_wire, to_wire
+from control_plane.contracts.wire.failures import failure_from_wire
 from control_plane.contracts.wire.status import abort_with
 from control_plane.contracts.wire.steps import trace_mode
 from control_plane.fleet.named import engine_of
@@ -189,6 +190,14 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
         engine = engine_of(self._platform.controller, request.worker_id)
         state = await engine.set_trace(trace_mode(request.mode), request.every)
         return to_wire(state, worker_pb2.TraceState)
+
+    @_unary
+    async def Inject(  # noqa: N802
+        self, request: pb.WorkerInjectRequest, context: _Context
+    ) -> worker_pb2.InjectResponse:
+        failure = failure_from_wire(request.failure) if request.HasField("failure") else None
+        failures = await self._operations.inject(request.worker_id, failure, heal=request.heal)
+        return worker_pb2.InjectResponse(failures=[to_wire(each, worker_pb2.Failure) for each in failures])
 
     @_unary
     async def GetBlocks(self, request: pb.WorkerRef, context: _Context) -> worker_pb2.BlockSnapshot:  # noqa: N802

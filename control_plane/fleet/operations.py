@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from control_plane.contracts.errors import Conflict, InferDeckError, NotFound
+from control_plane.contracts.failure import Failure
 from control_plane.contracts.fleet import ActionResult, DrainProgress
 from control_plane.fleet.actions import Forget, Keep, Retire, Start
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.controller import Controller
 from control_plane.fleet.drainer import Drainer
 from control_plane.fleet.events import Events
-from control_plane.fleet.named import named
+from control_plane.fleet.named import engine_of, named
 from control_plane.fleet.pools import Pools
 from control_plane.fleet.requests import Requests
 from control_plane.fleet.routers import Routers
@@ -133,6 +134,17 @@ class Operations:
             return ActionResult(False, f"request/{request_id} has ended already")
         self._events.record("request_cancelled", f"request/{request_id}", "cancelled by an operator")
         return ActionResult(True, f"request/{request_id} cancelled", (request_id,), 1)
+
+    async def inject(self, worker_id: str, failure: Failure | None, *, heal: bool = False) -> tuple[Failure, ...]:
+        """Make a simulated worker fail, end its failures, or only ask. Returns those that are on or to come."""
+        engine = engine_of(self._controller, worker_id)
+        failures = await engine.inject(failure, heal=heal)
+        if failure is not None:
+            when = f" in {failure.after_s:g} s" if failure.after_s else ""
+            self._events.record("failure_injected", f"worker/{worker_id}", f"made to fail{when}: {failure.kind}")
+        elif heal:
+            self._events.record("failures_ended", f"worker/{worker_id}", "its failures on purpose are over")
+        return failures
 
     async def _cordon(self, worker: Worker) -> None:
         await self._pools.cordon(worker.id)

@@ -9,11 +9,13 @@ from typing import Any, Final, NoReturn
 import grpc
 
 from control_plane.contracts.errors import Unavailable
+from control_plane.contracts.failure import Failure
 from control_plane.contracts.step import BlockSnapshot, EngineStep, TraceMode, TraceState
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1.worker_pb2_grpc import WorkerStub
 from control_plane.contracts.wire.channel import CLIENT_OPTIONS
-from control_plane.contracts.wire.convert import from_wire
+from control_plane.contracts.wire.convert import from_wire, to_wire
+from control_plane.contracts.wire.failures import failures_from_wire
 from control_plane.contracts.wire.status import error_from
 from control_plane.contracts.wire.steps import step_from_wire
 from control_plane.contracts.worker import Load, RunningRequest, WorkerInfo
@@ -107,6 +109,14 @@ class WorkerClient:
         """Trace no step, every n-th, or all; UNSPECIFIED only tells."""
         request = pb.SetTraceRequest(mode=f"TRACE_MODE_{mode.name}", every=every)
         return from_wire(await self._call(self._stub.SetTrace, request, BLOCKS_TIMEOUT_S), TraceState)
+
+    async def inject(self, failure: Failure | None, *, heal: bool) -> tuple[Failure, ...]:
+        """One more failure, after an end to those there are where ``heal``. Returns those that are on or to come.
+
+        Raises Conflict for an engine that cannot be made to fail.
+        """
+        request = pb.InjectRequest(heal=heal, failure=None if failure is None else to_wire(failure, pb.Failure))
+        return failures_from_wire(await self._call(self._stub.Inject, request))
 
     async def blocks(self) -> BlockSnapshot:
         """The whole KV cache now."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from control_plane.contracts.failure import Failure
 from control_plane.contracts.step import BlockSnapshot, EngineStep, TraceMode, TraceState
 from control_plane.contracts.worker import Delta, Generate, ModelInfo
 
@@ -113,6 +114,21 @@ class TracesSteps(Protocol):
 
     async def blocks(self) -> BlockSnapshot:
         """The KV cache now, whatever the trace. Raises Conflict and WorkerLost like ``set_trace``."""
+        ...
+
+
+@runtime_checkable
+class Fails(Protocol):
+    """An engine that can be made to fail, to learn from it."""
+
+    def inject(self, failure: Failure) -> None: ...
+
+    def heal(self) -> None:
+        """End all failures, those to come too. What has died stays dead."""
+        ...
+
+    def failures(self) -> tuple[Failure, ...]:
+        """Those that are on or to come."""
         ...
 
 

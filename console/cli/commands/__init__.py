@@ -23,6 +23,7 @@ from console.cli.commands import (
     cancel,
     wait,
     trace,
+    inject,
     chat,
     load,
     plan,

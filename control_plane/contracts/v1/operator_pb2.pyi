@@ -545,6 +545,16 @@ class WorkerTraceRequest(_message.Message):
     every: int
     def __init__(self, worker_id: _Optional[str] = ..., mode: _Optional[_Union[_worker_pb2.TraceMode, str]] = ..., every: _Optional[int] = ...) -> None: ...
 
+class WorkerInjectRequest(_message.Message):
+    __slots__ = ("worker_id", "failure", "heal")
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    HEAL_FIELD_NUMBER: _ClassVar[int]
+    worker_id: str
+    failure: _worker_pb2.Failure
+    heal: bool
+    def __init__(self, worker_id: _Optional[str] = ..., failure: _Optional[_Union[_worker_pb2.Failure, _Mapping]] = ..., heal: _Optional[bool] = ...) -> None: ...
+
 class TimelineRequest(_message.Message):
     __slots__ = ("request_id",)
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]

@@ -100,6 +100,11 @@ class OperatorStub:
                 request_serializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerRef.SerializeToString,
                 response_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.BlockSnapshot.FromString,
                 _registered_method=True)
+        self.Inject = channel.unary_unary(
+                '/inferdeck.v1.Operator/Inject',
+                request_serializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerInjectRequest.SerializeToString,
+                response_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.InjectResponse.FromString,
+                _registered_method=True)
         self.GetTimeline = channel.unary_unary(
                 '/inferdeck.v1.Operator/GetTimeline',
                 request_serializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.TimelineRequest.SerializeToString,
@@ -195,6 +200,13 @@ class OperatorServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Inject(self, request, context):
+        """Make a simulated worker fail, end its failures, or tell those it has.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetTimeline(self, request, context):
         """Where one request's time went, joined from its gateway, router, worker and engine steps.
         """
@@ -269,6 +281,11 @@ def add_OperatorServicer_to_server(servicer, server):
                     servicer.GetBlocks,
                     request_deserializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerRef.FromString,
                     response_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.BlockSnapshot.SerializeToString,
+            ),
+            'Inject': grpc.unary_unary_rpc_method_handler(
+                    servicer.Inject,
+                    request_deserializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerInjectRequest.FromString,
+                    response_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.InjectResponse.SerializeToString,
             ),
             'GetTimeline': grpc.unary_unary_rpc_method_handler(
                     servicer.GetTimeline,
@@ -627,6 +644,33 @@ class Operator:
             '/inferdeck.v1.Operator/GetBlocks',
             control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerRef.SerializeToString,
             control__plane_dot_contracts_dot_v1_dot_worker__pb2.BlockSnapshot.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Inject(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/inferdeck.v1.Operator/Inject',
+            control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerInjectRequest.SerializeToString,
+            control__plane_dot_contracts_dot_v1_dot_worker__pb2.InjectResponse.FromString,
             options,
             channel_credentials,
             insecure,

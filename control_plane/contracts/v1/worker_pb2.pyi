@@ -582,6 +582,32 @@ class StepFinished(_message.Message):
     freed_blocks: int
     def __init__(self, request_id: _Optional[str] = ..., reason: _Optional[str] = ..., output_tokens: _Optional[int] = ..., freed_blocks: _Optional[int] = ...) -> None: ...
 
+class Failure(_message.Message):
+    __slots__ = ("kind", "after_s", "for_s", "factor")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    AFTER_S_FIELD_NUMBER: _ClassVar[int]
+    FOR_S_FIELD_NUMBER: _ClassVar[int]
+    FACTOR_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    after_s: float
+    for_s: float
+    factor: float
+    def __init__(self, kind: _Optional[str] = ..., after_s: _Optional[float] = ..., for_s: _Optional[float] = ..., factor: _Optional[float] = ...) -> None: ...
+
+class InjectRequest(_message.Message):
+    __slots__ = ("failure", "heal")
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    HEAL_FIELD_NUMBER: _ClassVar[int]
+    failure: Failure
+    heal: bool
+    def __init__(self, failure: _Optional[_Union[Failure, _Mapping]] = ..., heal: _Optional[bool] = ...) -> None: ...
+
+class InjectResponse(_message.Message):
+    __slots__ = ("failures",)
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    failures: _containers.RepeatedCompositeFieldContainer[Failure]
+    def __init__(self, failures: _Optional[_Iterable[_Union[Failure, _Mapping]]] = ...) -> None: ...
+
 class GetBlocksRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -99,6 +99,11 @@ class WorkerStub:
                 request_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.GetBlocksRequest.SerializeToString,
                 response_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.BlockSnapshot.FromString,
                 _registered_method=True)
+        self.Inject = channel.unary_unary(
+                '/inferdeck.v1.Worker/Inject',
+                request_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.InjectRequest.SerializeToString,
+                response_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.InjectResponse.FromString,
+                _registered_method=True)
 
 
 class WorkerServicer:
@@ -194,6 +199,13 @@ class WorkerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Inject(self, request, context):
+        """Make a simulated engine fail, end its failures, or tell those it has. FAILED_PRECONDITION for an engine that is real.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_WorkerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -261,6 +273,11 @@ def add_WorkerServicer_to_server(servicer, server):
                     servicer.GetBlocks,
                     request_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.GetBlocksRequest.FromString,
                     response_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.BlockSnapshot.SerializeToString,
+            ),
+            'Inject': grpc.unary_unary_rpc_method_handler(
+                    servicer.Inject,
+                    request_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.InjectRequest.FromString,
+                    response_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.InjectResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -614,6 +631,33 @@ class Worker:
             '/inferdeck.v1.Worker/GetBlocks',
             control__plane_dot_contracts_dot_v1_dot_worker__pb2.GetBlocksRequest.SerializeToString,
             control__plane_dot_contracts_dot_v1_dot_worker__pb2.BlockSnapshot.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Inject(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/inferdeck.v1.Worker/Inject',
+            control__plane_dot_contracts_dot_v1_dot_worker__pb2.InjectRequest.SerializeToString,
+            control__plane_dot_contracts_dot_v1_dot_worker__pb2.InjectResponse.FromString,
             options,
             channel_credentials,
             insecure,

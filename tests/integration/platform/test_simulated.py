@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from tests.integration.platform.rig import Platform
+from tests.integration.platform.rig import Platform, until
 
 CONFIG = """
 [gateway]
@@ -27,6 +28,44 @@ class Block:
 
 sys.meta_path.insert(0, Block())
 """
+
+
+def test_a_worker_fails_on_purpose_and_the_platform_notices(tmp_path: Path) -> None:
+    """Slow, healed, crashed: steps, gateway and fleet say what they would if it were not on purpose."""
+    config = CONFIG + '[[pool]]\nname = "one"\nmodel = "tiny-model"\nengine = "sim"\nreplicas = 1\n'
+    platform = Platform(tmp_path, config + 'engine_args = {profile = "a100-80gb-llama-3.1-8b"}\n')
+    platform.run("up", "--detach", "--config", str(platform.config_path))
+    try:
+        platform.note()
+        assert "has no failures" in platform.run("inject", "worker/one-1").stdout
+
+        def step_s() -> float:
+            assert platform.ask("hello", max_tokens=4).status_code == 200
+            last = platform.read("trace", "worker/one-1")["step"]
+            words = ("top", "worker/one-1", "--steps", "--from", str(last), "-n", "1")
+            return float(json.loads(platform.run(*words, "-o", "json").stdout)["execute_s"])
+
+        normal = step_s()
+        told = platform.run("inject", "worker/one-1", "slow", "--factor", "8", "--for", "10m").stdout
+        assert "slow" in told
+        assert "600 s" in told
+        assert step_s() == pytest.approx(8 * normal, rel=0.2)
+        assert "has no failures" in platform.run("inject", "one-1", "--heal").stdout
+        assert step_s() == pytest.approx(normal, rel=0.2)
+
+        assert "no failure 'explode'" in platform.run("inject", "one-1", "explode", code=2).stderr
+        assert "nobody is here to confirm" in platform.run("inject", "one-1", "crash", code=2).stderr
+        stream = platform.stream("tell", max_tokens=1900, ignore_eos=True)
+        assert stream.first.wait(30)
+        platform.run("inject", "one-1", "crash", "--yes")
+        assert stream.wait().error_code == "worker_lost"
+        until(lambda: platform.snapshot().workers[0].restarts == 1, "the worker is started again")
+        platform.note()
+        kinds = [event["kind"] for event in platform.read("events")]
+        assert kinds.index("failure_injected") < len(kinds) - 1
+    finally:
+        platform.run("down")
+    platform.nothing_left()
 
 
 def test_the_default_pool_is_simulated_and_nothing_imports_vllm(

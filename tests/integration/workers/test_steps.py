@@ -69,6 +69,11 @@ async def test_an_engine_without_a_trace_says_so(client: WorkerClient) -> None:
             await call
 
 
+async def test_a_real_engine_is_not_made_to_fail(client: WorkerClient) -> None:
+    with pytest.raises(Conflict, match="the engine of this worker is scripted"):
+        await client.inject(None, heal=True)
+
+
 async def test_steps_blocks_and_the_trace_come_as_they_are(server: ScriptedServer, client: WorkerClient) -> None:
     watch = tracing(server)
     watch.receive([STEP])

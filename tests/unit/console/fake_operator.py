@@ -158,6 +158,7 @@ class FakeOperator(OperatorServicer):
     log: bytes = b"one\ntwo\n"
     steps: tuple[EngineStep, ...] = ()
     trace: TraceState = field(default_factory=lambda: TraceState(TraceMode.FULL))
+    failures: list[worker_pb2.Failure] = field(default_factory=list)
     blocks: BlockSnapshot = field(default_factory=lambda: BlockSnapshot(0))
     changed: threading.Event = field(default_factory=threading.Event)
     ended: threading.Event = field(default_factory=threading.Event)
@@ -250,6 +251,19 @@ class FakeOperator(OperatorServicer):
             self.calls.append(f"trace {target.id} {message.mode} {message.every}")
             self.trace = replace(self.trace, mode=TraceMode(mode), every=max(message.every, 1))
         return to_wire(self.trace, worker_pb2.TraceState)
+
+    def Inject(  # noqa: N802
+        self, message: pb.WorkerInjectRequest, context: grpc.ServicerContext
+    ) -> worker_pb2.InjectResponse:
+        self._authorize(context)
+        target = self._worker(message.worker_id, context)
+        if message.heal:
+            self.calls.append(f"heal {target.id}")
+            self.failures.clear()
+        if message.HasField("failure"):
+            self.calls.append(f"inject {target.id} {message.failure.kind}")
+            self.failures.append(message.failure)
+        return worker_pb2.InjectResponse(failures=self.failures)
 
     def GetBlocks(self, message: pb.WorkerRef, context: grpc.ServicerContext) -> worker_pb2.BlockSnapshot:  # noqa: N802
         self._authorize(context)

@@ -15,8 +15,9 @@ Anyone who can send a prompt can script its answer: the scripted engine and the 
     finish             "stop" (default), "length" or "error": how it ends when the script is through
     refuse             a drop reason: the engine refuses the request with it
     mark               a word that the scripted engine's trace gives back with every event of the request
-    inject             simulator only: a failure of the whole engine from now on, as a table (``sim.failure``), its kind
-                       alone, or "clear" to end all; the request itself is answered like any other
+    inject             simulator only: a failure of the whole engine from now on, as a table
+                       (``contracts/failure.py``), its kind alone, or "clear" to end all; the request itself is answered
+                       like any other
 """
 
 from __future__ import annotations

@@ -14,9 +14,11 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from control_plane.contracts.choice import choice_name
 from control_plane.contracts.errors import DropReason, WorkerLost, from_reason
+from control_plane.contracts.failure import DEADLY, Failure, FailureKind, read_failure
 from control_plane.contracts.step import BlockSnapshot, EngineStep, StepFinished, TraceMode, TraceState
 from control_plane.contracts.worker import CallError, Delta, FinishReason, Generate, ModelInfo
 from control_plane.contracts.worker_spec import WorkerSpec
@@ -28,7 +30,7 @@ from workers.engine.modelless.text import TextStream, unfinished_character
 from workers.engine.modelless.tokenizer import ByteTokenizer, builtin_files, folder_files
 from workers.engine.sim.answers import SimAnswers
 from workers.engine.sim.calls import SimCall, SimChoice
-from workers.engine.sim.failure import Failure, FailureKind, Failures
+from workers.engine.sim.failures import Failures
 from workers.engine.sim.profile import profile_of
 from workers.engine.sim.request import SimRequest
 from workers.engine.sim.scheduled import Scheduled
@@ -50,7 +52,7 @@ _SNAPSHOT_WAIT_S = 1.0
 
 
 class SimEngine:
-    """See ``Engine`` and ``TracesSteps``; ``inject`` makes it fail as told."""
+    """See ``Engine``, ``TracesSteps`` and ``Fails``."""
 
     name = "sim"
     version = "1"
@@ -115,7 +117,7 @@ class SimEngine:
         if script.refuse:
             raise from_reason(script.refuse, "refused by the script", param="script")
         if script.inject is not None:
-            self.inject(None if script.inject == "clear" else Failure.read(script.inject))
+            self._obey(script.inject)
         now, tail = time.monotonic(), unfinished_character(data[-4:])
         entry = SimCall(call, script, sink, time.time(), now)
         for index in range(call.sampling.n):
@@ -206,17 +208,25 @@ class SimEngine:
                     return await asyncio.shield(self._asked)
         return self._scheduler.snapshot(time.time())
 
-    def inject(self, failure: Failure | None) -> tuple[Failure, ...]:
-        """One more failure; None ends all. Returns those that are on now."""
-        now = time.monotonic()
-        if failure is None:
-            self._failures.clear()
-        elif failure.kind in (FailureKind.CRASH, FailureKind.ENGINE_DIES):
+    def inject(self, failure: Failure) -> None:
+        if failure.kind in DEADLY:
             process = failure.kind is FailureKind.CRASH and self._settings.exit_process
-            self._loop.call_later(failure.after_s, self._die, process, "failed on purpose")
+            # Whoever asked for it hears that it will be.
+            self._loop.call_later(max(failure.after_s, _FLUSH_S), self._die, process, "failed on purpose")
         else:
-            self._failures.add(failure, now)
-        return self._failures.active(now)
+            self._failures.add(failure, time.monotonic())
+
+    def heal(self) -> None:
+        self._failures.clear()
+
+    def failures(self) -> tuple[Failure, ...]:
+        return self._failures.all(time.monotonic())
+
+    def _obey(self, told: str | dict[str, Any]) -> None:
+        if told == "clear":
+            self.heal()
+        else:
+            self.inject(read_failure(told))
 
     def _new_name(self, call: Generate, index: int) -> str:
         """The request's own id, with ``#1``, ``#2``, … for further choices, as long as nobody else has it."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-from control_plane.contracts.errors import SettingsError
+from control_plane.contracts.errors import InvalidRequest, SettingsError
+from control_plane.contracts.failure import Failure, read_failure
 from workers.engine.modelless.arguments import read_arguments
-from workers.engine.sim.failure import Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +18,9 @@ class SimSettings:
     file), or a ``gpu`` and a ``model_shape`` (names, as ``inferdeck plan`` knows them) with ``tensor_parallel``.
     ``speed`` 2 runs twice as fast as the real thing would. ``output_tokens`` is the median length of an answer that
     nothing else bounds. ``tokenizer_dir`` is a folder with a byte-level tokenizer. ``failures`` happen by themselves,
-    counted from the start (see ``failure``). With ``scripts`` a prompt may hold a script, which any caller can then use
-    to shape its answer, inject failures, and end the worker. ``exit_process`` False turns the death of the process
-    into the death of the engine.
+    counted from the start (see ``contracts/failure.py``). With ``scripts`` a prompt may hold a script, which any caller
+    can then use to shape its answer, inject failures, and end the worker. ``exit_process`` False turns the death of the
+    process into the death of the engine.
     """
 
     profile: str = ""
@@ -67,4 +67,7 @@ class SimSettings:
 
     def planned(self) -> tuple[Failure, ...]:
         """Raises SettingsError for one that is none."""
-        return tuple(Failure.read(each) for each in self.failures)
+        try:
+            return tuple(read_failure(each) for each in self.failures)
+        except InvalidRequest as error:
+            raise SettingsError(error.message, param=f"engine_args.failures.{error.param}") from None

@@ -55,6 +55,22 @@ def test_a_dry_run_tells_the_same_plan_and_changes_nothing(
     assert len(operator.calls) == 1
 
 
+def test_a_failure_that_kills_asks_and_any_other_does_not(operator: FakeOperator, inferdeck: Command) -> None:
+    assert inferdeck("inject", "worker/smollm2-1").out == "worker/smollm2-1 has no failures\n"
+    asked = inferdeck("inject", "smollm2-1", "crash")
+    assert (asked.code, operator.calls) == (2, [])
+    assert "in flight: " in asked.err
+    assert inferdeck("inject", "smollm2-1", "stall", "--for", "30s", "--dry-run").out.endswith("(dry run)\n")
+    assert operator.calls == []
+    told = inferdeck("inject", "smollm2-1", "stall", "--for", "30s").out.splitlines()
+    assert told[1].split() == ["stall", "0", "s", "30", "s"]
+    assert inferdeck("inject", "smollm2-1", "--heal").out == "worker/smollm2-1 has no failures\n"
+    assert inferdeck("inject", "smollm2-1", "crash", "--yes").out == "worker/smollm2-1: crash\n"
+    assert operator.calls == ["inject smollm2-1 stall", "heal smollm2-1", "inject smollm2-1 crash"]
+    assert inferdeck("inject", "smollm2-1", "crash", "--for", "3s", "--yes").code == 2
+    assert "crash, engine_dies, stall" in inferdeck("inject", "smollm2-1", "explode").err
+
+
 def test_drain_tells_its_progress_and_its_end(operator: FakeOperator, inferdeck: Command) -> None:
     ran = inferdeck("drain", "smollm2-1", "--yes", "--timeout", "5m")
     assert ran.out == "worker/smollm2-1 drained\n"

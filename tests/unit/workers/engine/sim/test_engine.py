@@ -15,6 +15,7 @@ import pytest
 
 from control_plane.contracts.block_tables import BlockTables
 from control_plane.contracts.errors import InferDeckError, SettingsError
+from control_plane.contracts.failure import Failure, FailureKind
 from control_plane.contracts.step import EngineStep, StepKind, TraceMode
 from control_plane.contracts.worker import Delta, FinishReason, Generate, Sampling
 from tests.scripted_worker import scripted_spec
@@ -22,7 +23,6 @@ from tests.worker_client import Reply
 from workers.engine.base import TracesSteps
 from workers.engine.modelless.tokenizer import ByteTokenizer, builtin_files
 from workers.engine.sim.engine import SimEngine
-from workers.engine.sim.failure import Failure, FailureKind
 
 TIMEOUT_S = 30.0
 TOKENIZER = ByteTokenizer(builtin_files())
@@ -198,21 +198,23 @@ async def test_failures_while_it_runs(tmp_path: Path) -> None:
         run.engine.inject(Failure(FailureKind.SLOW, factor=5))
         await run.ask("hello", max_tokens=5)
         assert run.steps[-1].execute_s == pytest.approx(5 * normal, rel=0.05)
-        assert run.engine.inject(None) == ()
+        assert [failure.kind for failure in run.engine.failures()] == [FailureKind.SLOW]
+        run.engine.heal()
+        assert run.engine.failures() == ()
 
         before = run.engine.load()
         run.engine.inject(Failure(FailureKind.FREEZE_LOAD))
         frozen = run.engine.load()
         await run.ask("hello", max_tokens=5)
         assert run.engine.load() == frozen == before
-        run.engine.inject(None)
+        run.engine.heal()
         assert run.engine.load().generated_tokens == before.generated_tokens + 5
 
         told = len(run.steps)
         run.engine.inject(Failure(FailureKind.DROP_STEPS))
         await run.ask("hello", max_tokens=5)
         assert len(run.steps) == told
-        run.engine.inject(None)
+        run.engine.heal()
         await run.ask("hello", max_tokens=5)
         assert run.steps[-1].dropped == 5
 
@@ -220,7 +222,7 @@ async def test_failures_while_it_runs(tmp_path: Path) -> None:
         reply = run.submit("hello", max_tokens=3)[1]
         with pytest.raises(TimeoutError):
             await reply.end(0.3)
-        run.engine.inject(None)
+        run.engine.heal()
         assert len((await reply.end(TIMEOUT_S)).token_ids()) == 3
 
 

@@ -1,11 +1,7 @@
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
-from control_plane.contracts.errors import SettingsError
-from workers.engine.sim.failure import Failure, FailureKind, Failures
+from control_plane.contracts.failure import Failure, FailureKind
+from workers.engine.sim.failures import Failures
 
 
 def test_a_failure_has_a_beginning_and_an_end() -> None:
@@ -28,22 +24,14 @@ def test_without_an_end_it_stays_until_it_is_cleared() -> None:
     assert failures.active(1.0) == ()
 
 
+def test_those_to_come_are_told_and_those_that_are_over_are_not() -> None:
+    failures = Failures()
+    failures.add(Failure(FailureKind.STALL, after_s=5, for_s=2), now=100.0)
+    assert [len(failures.all(now)) for now in (100.0, 106.0, 107.0)] == [1, 1, 0]
+
+
 def test_slowness_multiplies() -> None:
     failures = Failures()
     failures.add(Failure(FailureKind.SLOW, factor=3), now=0.0)
     failures.add(Failure(FailureKind.SLOW, factor=2, for_s=1), now=0.0)
     assert [failures.slowness(now) for now in (0.5, 1.5)] == [6.0, 3.0]
-
-
-def test_settings_may_name_one_or_spell_it_out() -> None:
-    assert Failure.read("crash") == Failure(FailureKind.CRASH)
-    assert Failure.read({"kind": "slow", "after_s": 1, "factor": 4}) == Failure(FailureKind.SLOW, 1, 0, 4)
-
-
-@pytest.mark.parametrize(
-    "values",
-    ["explode", {"kind": "slow", "by": 3}, {"kind": "slow", "factor": 0}, {"kind": "stall", "for_s": -1}, 7, {}],
-)
-def test_what_is_none_is_refused(values: Any) -> None:
-    with pytest.raises(SettingsError):
-        Failure.read(values)
