@@ -21,11 +21,22 @@ from textual.widgets import Input
 from textual.worker import Worker
 
 from console.tui import executor
-from console.tui.collector import SILENCE_S, ask_blocks, collect, follow, follow_steps
+from console.tui.collector import SILENCE_S, ask_blocks, ask_timeline, collect, follow, follow_steps
 from console.tui.command import BadCommand, Command, parse
 from console.tui.feed import Feed, Operator
 from console.tui.live.board import Board, View
-from console.tui.messages import DrainEnded, DrainMoved, Heard, Learnt, LinkLost, LogRead, Previewed, Stepped, Told
+from console.tui.messages import (
+    DrainEnded,
+    DrainMoved,
+    Heard,
+    Learnt,
+    LinkLost,
+    LogRead,
+    Previewed,
+    Stepped,
+    Timed,
+    Told,
+)
 from console.tui.navigator import HOME, Navigator
 from console.tui.notice import Notice, Notices, drain_words
 from console.tui.order import Order, Refused, Verb, make_order, problems
@@ -187,6 +198,11 @@ class ConsoleApp(App[int]):
         if current is not None and message.worker_id == self._watching[0]:
             current.stepped(message)
 
+    def on_timed(self, message: Timed) -> None:
+        current = self._navigator.current if self.is_running else None
+        if current is not None:
+            current.timed(message)
+
     def on_previewed(self, message: Previewed) -> None:
         if isinstance(self.screen, ConfirmScreen):
             self.screen.take(message)
@@ -220,6 +236,9 @@ class ConsoleApp(App[int]):
 
     def ask_blocks(self, worker_id: str) -> None:
         self._start("blocks", partial(ask_blocks, self._feed, worker_id, self.post_message))
+
+    def ask_timeline(self, request_id: str) -> None:
+        self._start("timeline", partial(ask_timeline, self._feed, request_id, self.post_message))
 
     def set_trace(self, worker_id: str, mode: TraceMode, every: int) -> None:
         if self.readonly:

@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 from textual.message import Message
 
 from console.tui.feed import Feed
-from console.tui.messages import Heard, Learnt, LinkLost, LogRead, Stepped
+from console.tui.messages import Heard, Learnt, LinkLost, LogRead, Stepped, Timed
 from control_plane.contracts.errors import InferDeckError, Unavailable
 from control_plane.contracts.fleet import Event
 
@@ -111,6 +111,12 @@ async def follow_steps(feed: Feed, worker_id: str, post: Post, *, retry_s: float
             error = failure.message
         post(Stepped(worker_id, error=error))
         await asyncio.sleep(retry_s)
+
+
+async def ask_timeline(feed: Feed, request_id: str, post: Post) -> None:
+    """Where a request's time went. No answer is no news: its stages are known from the snapshot."""
+    with suppress(InferDeckError), one_call():
+        post(Timed(request_id, await feed.timeline(request_id)))
 
 
 async def ask_blocks(feed: Feed, worker_id: str, post: Post) -> None:

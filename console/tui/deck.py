@@ -78,6 +78,10 @@ class Deck(Protocol):
         """Ask a worker's engine for its KV cache; the answer comes as ``Stepped``."""
         ...
 
+    def ask_timeline(self, request_id: str) -> None:
+        """Ask where a request's time went; the answer comes to the current screen as ``Timed``."""
+        ...
+
     def set_trace(self, worker_id: str, mode: TraceMode, every: int) -> None:
         """Trace no step of a worker's engine, every so many, or all; how it stands then comes as ``Stepped``."""
         ...

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, Snapshot
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, TraceState
+from control_plane.contracts.timeline import Timeline
 
 
 class Feed(Protocol):
@@ -36,6 +37,10 @@ class Feed(Protocol):
 
     async def blocks(self, worker_id: str) -> BlockSnapshot:
         """A worker's whole KV cache now."""
+        ...
+
+    async def timeline(self, request_id: str) -> Timeline:
+        """Where a request's time went, with its engine's steps. Raises NotFound for one that is not known any more."""
         ...
 
     async def close(self) -> None: ...

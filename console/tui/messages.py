@@ -9,6 +9,7 @@ from textual.message import Message
 from console.tui.order import Order
 from control_plane.contracts.fleet import DrainProgress, Event, Snapshot
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceState
+from control_plane.contracts.timeline import Timeline
 
 
 @dataclass
@@ -72,6 +73,14 @@ class LogRead(Message):
     data: bytes = b""
     error: str = ""
     anew: bool = False
+
+
+@dataclass
+class Timed(Message):
+    """Where a request's time went, as its engine's steps tell it."""
+
+    request_id: str
+    timeline: Timeline
 
 
 @dataclass

@@ -10,6 +10,7 @@ from console.home import Home, Unreachable
 from console.tui.collector import closing
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, Snapshot
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, TraceState
+from control_plane.contracts.timeline import Timeline
 
 INTERVAL_S = 0.5
 
@@ -50,6 +51,9 @@ class Remote:
 
     async def blocks(self, worker_id: str) -> BlockSnapshot:
         return await self._connected().blocks(worker_id)
+
+    async def timeline(self, request_id: str) -> Timeline:
+        return await self._connected().timeline(request_id)
 
     async def set_trace(self, worker_id: str, mode: TraceMode, every: int = 1) -> TraceState:
         return await self._connected().set_trace(worker_id, mode, every)

@@ -25,6 +25,7 @@ from control_plane.contracts.fleet import (
     WorkerView,
 )
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, TraceState
+from control_plane.contracts.timeline import Span, Timeline
 from control_plane.contracts.worker import Load, ModelInfo, WorkerInfo, WorkerState
 
 NOW = 1_700_000_000.0
@@ -44,6 +45,7 @@ class MemoryPlatform:
     closed: bool = False
     queue: asyncio.Queue[Snapshot | InferDeckError] = field(default_factory=asyncio.Queue)
     snapshot: BlockSnapshot | InferDeckError = field(default_factory=lambda: NotFound("no such worker"))
+    times: Timeline | InferDeckError = field(default_factory=lambda: NotFound("no such request"))
     step_queue: asyncio.Queue[StepFrame | InferDeckError] = field(default_factory=asyncio.Queue)
     log_queue: asyncio.Queue[bytes | InferDeckError] = field(default_factory=asyncio.Queue)
     drain_queue: asyncio.Queue[DrainProgress | InferDeckError] = field(default_factory=asyncio.Queue)
@@ -84,6 +86,12 @@ class MemoryPlatform:
             raise self.snapshot
         return self.snapshot
 
+    async def timeline(self, request_id: str) -> Timeline:
+        self.calls.append(("timeline", request_id))
+        if isinstance(self.times, InferDeckError):
+            raise self.times
+        return self.times
+
     async def set_trace(self, worker_id: str, mode: TraceMode, every: int = 1) -> TraceState:
         if self.refuse is not None:
             raise self.refuse
@@ -121,7 +129,7 @@ class MemoryPlatform:
     @property
     def done(self) -> list[tuple[Any, ...]]:
         """The orders that were really given."""
-        return [call for call in self.calls if call[0] not in ("logs", "steps", "blocks")]
+        return [call for call in self.calls if call[0] not in ("logs", "steps", "blocks", "timeline")]
 
     def _act(self, *call: Any, dry_run: bool) -> ActionResult:
         if self.refuse is not None:
@@ -204,6 +212,22 @@ def request(name: str, worker_id: str = "smollm2-1", at: float = NOW, **changes:
         api="chat",
     )
     return replace(view, **changes)
+
+
+def timeline_of(request: RequestView) -> Timeline:
+    """Two prefill steps, then decode steps of which one is long, beside another request's prefill."""
+    stages = [Span(stage.name, "gateway-1", stage.start_s, stage.duration_s) for stage in request.stages]
+    chunks = [
+        Span("step", "smollm2-1", 0.1 + n / 10, 0.08, "prefill", {"step": str(18_400 + n), "tokens": tokens})
+        for n, tokens in enumerate(("512", "100"))
+    ]
+    chunks[0].attributes["cached_tokens"] = "64"
+    decodes = [
+        Span("step", "smollm2-1", 0.5 + n / 20, 0.05, "decode", {"step": str(18_410 + n), "batch": str(2 + n % 3)})
+        for n in range(20)
+    ]
+    long = Span("step", "smollm2-1", 1.6, 0.4, "decode", {"step": "18430", "batch": "5", "prefill_beside": "req-[/]9"})
+    return Timeline(request, (*stages, *chunks, *decodes, long), missing_steps=3)
 
 
 def snapshot(

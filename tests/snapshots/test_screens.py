@@ -11,11 +11,11 @@ import pytest
 from textual.pilot import Pilot
 
 from console.tui.app import ConsoleApp
-from console.tui.messages import Heard, LinkLost
+from console.tui.messages import Heard, LinkLost, Timed
 from console.tui.render.look import PLAIN, RICH_LOOK, SIXTEEN_COLOURS, Look
 from console.tui.screens.confirm import ConfirmScreen
 from control_plane.contracts.fleet import DrainProgress, Pool, Snapshot, WorkerPhase
-from tests.snapshots.memory import NOW, MemoryPlatform, snapshot
+from tests.snapshots.memory import NOW, MemoryPlatform, snapshot, timeline_of
 
 SMALL, MIDDLE, LARGE = (80, 24), (100, 30), (160, 48)
 LOG = b"".join(
@@ -126,6 +126,15 @@ def test_requests(snap_compare: Compare, size: tuple[int, int]) -> None:
 @pytest.mark.parametrize("size", [SMALL, LARGE])
 def test_request(snap_compare: Compare, size: tuple[int, int]) -> None:
     assert seen(snap_compare, size, "request req-1389")
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+def test_a_request_with_what_its_engine_steps_say(snap_compare: Compare, size: tuple[int, int]) -> None:
+    def told(app: ConsoleApp, platform: MemoryPlatform, clock: list[float]) -> None:
+        [shown] = [each for each in app.view().snapshot.requests if each.id == "req-1389"]
+        app.on_timed(Timed("req-1389", timeline_of(shown)))
+
+    assert seen(snap_compare, size, "request req-1389", then=told)
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE])

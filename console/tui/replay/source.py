@@ -15,6 +15,7 @@ from console.tui.replay.past import KINDS
 from control_plane.contracts.errors import Conflict, InferDeckError, NotFound, Unavailable
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, Snapshot
 from control_plane.contracts.step import BlockSnapshot, EngineStep, StepFrame, TraceMode, TraceState
+from control_plane.contracts.timeline import Timeline
 
 STEPS_BACK_S: Final = 60.0
 """How much before the moment a worker's steps are told, where they are recorded: its ring, as it were."""
@@ -97,6 +98,9 @@ class Replay:
                     yield entry.value
 
     async def blocks(self, worker_id: str) -> BlockSnapshot:
+        raise NotFound("nobody can be asked in a replay")
+
+    async def timeline(self, request_id: str) -> Timeline:
         raise NotFound("nobody can be asked in a replay")
 
     async def close(self) -> None:

@@ -15,7 +15,7 @@ from textual.widget import Widget
 from console.tui.command import completions
 from console.tui.deck import deck_of
 from console.tui.live.board import View
-from console.tui.messages import LogRead, Stepped
+from console.tui.messages import LogRead, Stepped, Timed
 from console.tui.notice import Notice
 from console.tui.order import Verb
 from console.tui.route import Route
@@ -84,6 +84,9 @@ class DeckScreen(Screen[None]):
 
     def read(self, piece: LogRead) -> None:
         """More of the log that was asked for."""
+
+    def timed(self, news: Timed) -> None:
+        """Where the time of a request went, which was asked for."""
 
     def stepped(self, news: Stepped) -> None:
         """More of the engine's steps that were asked for."""

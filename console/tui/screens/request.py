@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from textual.binding import BindingType
 from textual.widget import Widget
 
+from console.figures import plural
+from console.stage_notes import stage_notes as engine_notes
 from console.tui.deck import deck_of
 from console.tui.live.board import View
+from console.tui.messages import Timed
 from console.tui.order import Verb
 from console.tui.render.bar import bar
 from console.tui.render.fields import Field, fields
 from console.tui.render.figures import age, clock, count, duration, known
+from console.tui.render.literal import literal
 from console.tui.render.look import Look
 from console.tui.render.spans import Span, Spans, greyed
 from console.tui.render.states import request_state
@@ -23,6 +28,9 @@ from console.tui.screens.deck_screen import DeckScreen
 from console.tui.widgets.event_table import event_spans
 from console.tui.widgets.lines import Lines
 from control_plane.contracts.fleet import RequestView
+from control_plane.contracts.timeline import Timeline
+
+_ASK_AGAIN_S = 2.0
 
 
 class RequestScreen(DeckScreen):
@@ -33,6 +41,9 @@ class RequestScreen(DeckScreen):
     def __init__(self, route: Route) -> None:
         super().__init__(route)
         self._last: RequestView | None = None
+        self._timeline: Timeline | None = None
+        self._asked = -math.inf
+        self._asked_ended = False
 
     def body(self) -> Iterator[Widget]:
         yield Lines(name="request")
@@ -41,10 +52,11 @@ class RequestScreen(DeckScreen):
         look = deck_of(self).look
         request = view.request(self.route.id)
         self._last = request or self._last
+        self._ask(view)
         if self._last is None:
             lines: list[Spans] = [[], [(f"  no request {self.route.id} is known", look.palette.dim)]]
         else:
-            lines = describe(self._last, view, self.room.width, look)
+            lines = describe(self._last, view, self.room.width, look, self._timeline)
             if request is None:
                 lines.insert(
                     0, [("  no longer listed by the platform: this is how it was last seen", look.palette.watch)]
@@ -52,6 +64,20 @@ class RequestScreen(DeckScreen):
             if request is None or view.stale:
                 lines = [greyed(line, look.palette.faint) for line in lines]
         self.query_one("#request", Lines).put(lines)
+
+    def timed(self, news: Timed) -> None:
+        if news.request_id == self.route.id:
+            self._timeline = news.timeline
+            self.show(deck_of(self).view())
+
+    def _ask(self, view: View) -> None:
+        """Ask for the engine's steps: now and then while the request runs, once more when it has ended."""
+        if self._last is None or view.paused or view.stale or self._asked_ended:
+            return
+        ended = not self._last.phase.active
+        if ended or view.now_mono - self._asked >= _ASK_AGAIN_S:
+            self._asked, self._asked_ended = view.now_mono, ended
+            deck_of(self).ask_timeline(self.route.id)
 
     def action_worker(self) -> None:
         if self._last is not None and self._last.worker_id:
@@ -61,8 +87,8 @@ class RequestScreen(DeckScreen):
         return [self.route.id] if verb is Verb.CANCEL else []
 
 
-def describe(request: RequestView, view: View, width: int, look: Look) -> list[Spans]:
-    """The whole page about one request."""
+def describe(request: RequestView, view: View, width: int, look: Look, timeline: Timeline | None = None) -> list[Spans]:
+    """The whole page about one request; with its ``timeline``, also what its engine's steps say."""
     palette = look.palette
     state = request_state(request, look)
     room = width - 4
@@ -94,10 +120,24 @@ def describe(request: RequestView, view: View, width: int, look: Look) -> list[S
     lines += [[("  ", palette.dim), *line] for line in waterfall(request, room, look)]
     if room < 96:
         lines += [[("  " + note, palette.dim)] for note in stage_notes(request)]
+    lines += _steps(timeline, look) if timeline is not None else []
     about = [event for event in view.events if event.subject == f"request/{request.id}"]
     if about:
         lines += [[], [("  events", palette.title)], *([(" ", palette.dim), *event_spans(e, look)] for e in about[-5:])]
     return lines
+
+
+def _steps(timeline: Timeline, look: Look) -> list[Spans]:
+    palette = look.palette
+    stages = dict.fromkeys(span.name for span in timeline.spans if not span.parent)
+    lines: list[Spans] = [
+        [(f"  {stage:<12}", palette.text), (literal(note), palette.dim)]
+        for stage in stages
+        for note in engine_notes(timeline, stage)
+    ]
+    if timeline.missing_steps:
+        lines.append([(f"  {plural(timeline.missing_steps, 'step')} of it not traced, or no longer kept", palette.dim)])
+    return [[], [("  what the engine's steps say", palette.title)], *lines] if lines else []
 
 
 def _prompt(request: RequestView) -> str:
