@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.postgres import Postgres
 
 # How fast examples come depends on what else runs on the machine, and says nothing about the code.
 settings.register_profile("inferdeck", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -14,6 +17,13 @@ settings.load_profile("inferdeck")
 # A shell starts its background jobs with Ctrl-C ignored, which the processes under test would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL for all tests of this process: each takes a database of its own."""
+    with Postgres.started() as server:
+        yield server
 
 
 @pytest.hookimpl(tryfirst=True)

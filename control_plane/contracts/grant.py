@@ -23,3 +23,7 @@ class Grant:
     queue_deadline_s: float = 30.0
     models: tuple[str, ...] = ()
     expires_unix: float | None = None
+
+    def allows(self, model: str) -> bool:
+        """Whether this model may be called and seen."""
+        return not self.models or model in self.models

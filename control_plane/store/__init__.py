@@ -1,8 +1,11 @@
-"""What must outlive every process: API keys, what operators asked for, and what happened."""
+"""What must outlive every process: who may do what, what operators asked for, and what happened."""
 
+from control_plane.store.audit import Audit
 from control_plane.store.database import Database
 from control_plane.store.desired import DesiredState
 from control_plane.store.event_log import EventLog
-from control_plane.store.keys import ApiKeys, KeyRecord
+from control_plane.store.keys import ApiKeys
+from control_plane.store.operators import Operators
+from control_plane.store.policies import Policies
 
-__all__ = ["ApiKeys", "Database", "DesiredState", "EventLog", "KeyRecord"]
+__all__ = ["ApiKeys", "Audit", "Database", "DesiredState", "EventLog", "Operators", "Policies"]

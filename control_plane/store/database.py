@@ -13,16 +13,21 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, Oper
 
 from control_plane.contracts.errors import Conflict, SettingsError, Unavailable
 
-HEAD: Final = "0001"
+HEAD: Final = "0002"
 """The newest migration in ``migrations/versions``."""
 
 BUSY_TIMEOUT_S: Final = 5.0
+
+_CONNECT_TIMEOUT_S: Final = 5
+_MIGRATION_LOCK: Final = 0x1DFE_12DE_C4
+"""Of PostgreSQL's advisory locks the one that whoever migrates has."""
 
 
 class Database:
     """Connections to the store. Every method of the rooms above is one short transaction on a thread of the caller.
 
-    SQLite runs in WAL mode: readers never wait for the writer, a writer waits at most ``BUSY_TIMEOUT_S`` seconds.
+    SQLite runs in WAL mode: readers never wait for the writer, a writer waits at most ``BUSY_TIMEOUT_S`` seconds. Any
+    number of control planes and gateways may share one database.
     """
 
     def __init__(self, engine: sa.Engine) -> None:
@@ -36,14 +41,14 @@ class Database:
         one that a newer version made, or that is no database.
         """
         try:
-            engine = sa.create_engine(url or f"sqlite:///{default}", pool_pre_ping=not _is_sqlite(url))
+            engine = _engine(url or f"sqlite:///{default}")
         except (ArgumentError, NoSuchModuleError) as error:
             raise SettingsError(f"store.url cannot be used: {error}", param="store.url") from None
         except ModuleNotFoundError as error:
             raise SettingsError(
                 f"store.url needs the Python package {error.name}, which is not installed",
                 param="store.url",
-                hint=f"pip install {error.name}",
+                hint="pip install 'psycopg[binary]'" if error.name == "psycopg" else f"pip install {error.name}",
             ) from None
         if engine.dialect.name == "sqlite":
             sa.event.listen(engine, "connect", _prepare_sqlite)
@@ -89,6 +94,11 @@ class Database:
         config.set_main_option("path_separator", "os")
         try:
             with self._engine.begin() as connection:
+                # Of several that start at once one migrates, and the others find it done.
+                if self._engine.dialect.name == "sqlite":
+                    connection.exec_driver_sql("BEGIN IMMEDIATE")
+                elif self._engine.dialect.name == "postgresql":
+                    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
                 config.attributes["connection"] = connection
                 command.upgrade(config, "head")
         except CommandError as error:
@@ -109,8 +119,17 @@ class Database:
             raise
 
 
-def _is_sqlite(url: str) -> bool:
-    return not url or url.startswith("sqlite")
+def _engine(url: str) -> sa.Engine:
+    parsed = sa.make_url(url)
+    if parsed.drivername in ("postgresql", "postgres"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    if parsed.get_backend_name() == "sqlite":
+        return sa.create_engine(parsed)
+    if parsed.drivername == "postgresql+psycopg":
+        return sa.create_engine(
+            parsed, pool_pre_ping=True, connect_args={"connect_timeout": _CONNECT_TIMEOUT_S, "keepalives_idle": 10}
+        )
+    return sa.create_engine(parsed, pool_pre_ping=True)
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:

@@ -12,36 +12,49 @@ from control_plane.store.tables import cordons, pool_replicas
 
 
 class DesiredState:
-    def __init__(self, database: Database) -> None:
+    """Of one fleet: ``site`` tells it from others that share the database."""
+
+    def __init__(self, database: Database, site: str = "") -> None:
         self._database = database
+        self._site = site
 
     def replicas(self, configured: Mapping[str, int]) -> dict[str, int]:
         """Replicas by pool: the operators' number, or the file's where it was edited since they gave it."""
         result = dict(configured)
         with self._database.transaction() as connection:
-            for row in connection.execute(sa.select(pool_replicas)).all():
+            for row in connection.execute(sa.select(pool_replicas).where(pool_replicas.c.site == self._site)).all():
                 if row.pool in configured and row.config_replicas == configured[row.pool]:
                     result[row.pool] = row.replicas
                 else:
-                    connection.execute(pool_replicas.delete().where(pool_replicas.c.pool == row.pool))
+                    connection.execute(self._replicas_of(row.pool))
         return result
 
     def set_replicas(self, pool: str, replicas: int, configured: int) -> None:
         with self._database.transaction() as connection:
-            connection.execute(pool_replicas.delete().where(pool_replicas.c.pool == pool))
+            connection.execute(self._replicas_of(pool))
             if replicas != configured:
                 connection.execute(
                     pool_replicas.insert().values(
-                        pool=pool, replicas=replicas, config_replicas=configured, set_unix=time.time()
+                        site=self._site,
+                        pool=pool,
+                        replicas=replicas,
+                        config_replicas=configured,
+                        set_unix=time.time(),
                     )
                 )
 
     def cordoned(self) -> frozenset[str]:
         with self._database.transaction() as connection:
-            return frozenset(connection.execute(sa.select(cordons.c.worker_id)).scalars())
+            query = sa.select(cordons.c.worker_id).where(cordons.c.site == self._site)
+            return frozenset(connection.execute(query).scalars())
 
     def set_cordon(self, worker_id: str, cordoned: bool) -> None:
         with self._database.transaction() as connection:
-            connection.execute(cordons.delete().where(cordons.c.worker_id == worker_id))
+            mine = (cordons.c.site == self._site, cordons.c.worker_id == worker_id)
+            connection.execute(cordons.delete().where(*mine))
             if cordoned:
-                connection.execute(cordons.insert().values(worker_id=worker_id, set_unix=time.time()))
+                values = {"site": self._site, "worker_id": worker_id, "set_unix": time.time()}
+                connection.execute(cordons.insert().values(**values))
+
+    def _replicas_of(self, pool: str) -> sa.Delete:
+        return pool_replicas.delete().where(pool_replicas.c.site == self._site, pool_replicas.c.pool == pool)

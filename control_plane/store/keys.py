@@ -1,45 +1,38 @@
-"""API keys: who may call. Only digests are stored; a key itself is seen once, by whoever made it."""
+"""API keys: who may call, and what. Only digests are stored; a key itself is seen once, by whoever made it."""
 
 from __future__ import annotations
 
-import hashlib
+import dataclasses
 import hmac
+import json
+import math
 import secrets
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import sqlalchemy as sa
 
+from control_plane.contracts import key_spec
+from control_plane.contracts.access import Actor, KeyChange, KeySpec, KeyView, NewKey
+from control_plane.contracts.errors import Conflict, InvalidRequest, NotFound
 from control_plane.contracts.grant import Grant
+from control_plane.contracts.policy import Limits
+from control_plane.contracts.policy_document import limits_document
+from control_plane.store import audit
+from control_plane.store.changes import changes, count_change
 from control_plane.store.database import Database
-from control_plane.store.tables import api_keys
+from control_plane.store.policies import current_policy
+from control_plane.store.secret import API_KEY_PREFIX, digest, new_key, shown
+from control_plane.store.tables import api_keys, retired_secrets
 
-API_KEY_PREFIX: Final = "sk-inferdeck-"
-OPERATOR_KEY_PREFIX: Final = "op-inferdeck-"
+LONGEST_GRACE_S: Final = 30 * 86_400.0
 
-
-@dataclass(frozen=True, slots=True)
-class KeyRecord:
-    """A key as it is stored. ``prefix`` is what people tell keys apart by."""
-
-    id: str
-    name: str
-    sha256: str
-    prefix: str
-    tenant: str
-    created_unix: float
-    revoked_unix: float | None = None
-
-
-def new_key(prefix: str) -> str:
-    """A fresh secret: the prefix and 32 characters that are safe in URLs (192 bits)."""
-    return prefix + secrets.token_urlsafe(24)
-
-
-def digest(key: str) -> str:
-    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+_Secret = sa.select(retired_secrets.c.key_id, sa.func.max(retired_secrets.c.until_unix).label("old_until_unix"))
+_OLD: Final = _Secret.group_by(retired_secrets.c.key_id).subquery()
+_ROWS: Final = sa.select(api_keys, _OLD.c.old_until_unix).select_from(
+    api_keys.outerjoin(_OLD, _OLD.c.key_id == api_keys.c.id)
+)
 
 
 class ApiKeys:
@@ -47,75 +40,200 @@ class ApiKeys:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._grants: tuple[object, Mapping[bytes, Grant]] = (None, {})
+        self._grants: tuple[int | None, Mapping[bytes, Grant]] = (None, {})
 
-    def lookup(self, key: str) -> KeyRecord | None:
-        """The record of a valid key; None for one that is unknown or revoked."""
+    def lookup(self, key: str) -> KeyView | None:
+        """A key that may be used now; None for one that is unknown, expired, revoked or of before a rotation."""
         wanted = digest(key)
-        query = sa.select(api_keys).where(api_keys.c.sha256 == wanted, api_keys.c.revoked_unix.is_(None))
         with self._database.transaction() as connection:
-            row = connection.execute(query).one_or_none()
+            row = connection.execute(_ROWS.where(api_keys.c.sha256 == wanted)).one_or_none()
         if row is None or not hmac.compare_digest(row.sha256, wanted):
             return None
-        return KeyRecord(**row._mapping)
+        view = _view(row)
+        return view if view.state(time.time()) == "active" else None
 
     def grants(self) -> Mapping[bytes, Grant]:
-        """What each key that may be used now may do, by its SHA-256. As long as none was added or revoked it is the
-        same object, and cheap."""
-        columns = api_keys.c
-        changes = sa.select(sa.func.count(), sa.func.max(columns.created_unix), sa.func.count(columns.revoked_unix))
-        query = sa.select(columns.sha256, columns.id, columns.tenant).where(columns.revoked_unix.is_(None))
+        """What each key may do, by its SHA-256; each says itself when it ends. As long as nothing was changed it is the
+        same object, for one query of one row."""
         with self._database.transaction() as connection:
-            state = tuple(connection.execute(changes).one())
-            if state != self._grants[0]:
-                rows = connection.execute(query).all()
-                self._grants = (state, {bytes.fromhex(row.sha256): Grant(row.id, row.tenant) for row in rows})
+            count = changes(connection)
+            if count != self._grants[0]:
+                # Read after the count: what is newer than it is read again at the next look.
+                self._grants = (count, _grants(connection, time.time()))
         return self._grants[1]
 
-    def create(self, name: str, tenant: str = "default") -> tuple[str, KeyRecord]:
-        """A new key and its record. The key is in no file and no log: give it to whoever asked."""
+    def create(self, spec: KeySpec, actor: Actor, *, dry_run: bool = False) -> NewKey:
+        """A new key. It is in no file and no log: give it to whoever asked. Raises InvalidRequest."""
         key = new_key(API_KEY_PREFIX)
-        return key, self.add(key, name, tenant)
+        view = self._insert(key, spec, actor, dry_run=dry_run)
+        return NewKey(view, "" if dry_run else key)
 
-    def add(self, key: str, name: str, tenant: str = "default") -> KeyRecord:
-        """Store an existing key; the record that is there already where it was added before."""
+    def add(self, key: str, spec: KeySpec, actor: Actor) -> KeyView:
+        """Store an existing key; the key that had this secret first, where one ever did."""
         wanted = digest(key)
-        record = KeyRecord(
-            id=f"key-{secrets.token_hex(6)}",
-            name=name,
-            sha256=wanted,
-            prefix=key[: len(API_KEY_PREFIX) + 4],
-            tenant=tenant,
-            created_unix=time.time(),
-        )
+        retired = sa.select(retired_secrets.c.key_id).where(retired_secrets.c.sha256 == wanted)
         with self._database.transaction() as connection:
-            row = connection.execute(sa.select(api_keys).where(api_keys.c.sha256 == wanted)).one_or_none()
-            if row is not None:
-                return KeyRecord(**row._mapping)
+            query = _ROWS.where(sa.or_(api_keys.c.sha256 == wanted, api_keys.c.id.in_(retired)))
+            row = connection.execute(query).one_or_none()
+        return _view(row) if row is not None else self._insert(key, spec, actor)
+
+    def change(self, reference: str, assignments: tuple[str, ...], actor: Actor, *, dry_run: bool = False) -> KeyChange:
+        """Set fields of a key, as in ``key_spec.assigned``. Raises InvalidRequest, NotFound, Conflict."""
+        now = time.time()
+        with self._database.transaction() as connection:
+            count_change(connection)
+            before = _find(connection, reference)
+            _must_be_valid(before)
+            spec = key_spec.assigned(before.spec, assignments)
+            # An expiry that is past and was not touched does not stop a change of something else.
+            again = spec.expires_unix == before.spec.expires_unix
+            checked = dataclasses.replace(spec, expires_unix=None) if again else spec
+            key_spec.check(checked, current_policy(connection), now)
+            after = dataclasses.replace(before, spec=spec)
+            if dry_run or after == before:
+                connection.rollback()
+                return KeyChange(before, after)
+            connection.execute(api_keys.update().where(api_keys.c.id == before.id).values(**_columns(spec)))
+            audit.write(connection, actor, "key.set", f"key/{before.id}", told(before, now), told(after, now))
+        return KeyChange(before, after)
+
+    def rotate(self, reference: str, grace_s: float, actor: Actor, *, dry_run: bool = False) -> tuple[str, NewKey]:
+        """A new secret at once; the one before is good for ``grace_s`` seconds. The digest of the one before, too.
+
+        Raises InvalidRequest, NotFound, or Conflict for a key that is revoked.
+        """
+        if not 0 <= grace_s <= LONGEST_GRACE_S:
+            raise InvalidRequest(f"grace_s: 0 to {LONGEST_GRACE_S:,.0f} seconds", param="grace_s")
+        key, now = new_key(API_KEY_PREFIX), time.time()
+        with self._database.transaction() as connection:
+            count_change(connection)
+            before = _find(connection, reference)
+            _must_be_valid(before)
+            columns = api_keys.c
+            old = str(connection.execute(sa.select(columns.sha256).where(columns.id == before.id)).scalar_one())
+            values = {"prefix": shown(key, API_KEY_PREFIX), "rotated_unix": now}
+            # One secret has a grace: the last one. Those before it end.
+            until = now + grace_s
+            after = dataclasses.replace(before, **values, old_until_unix=until)
+            if dry_run:
+                connection.rollback()
+                return old, NewKey(after)
             connection.execute(
-                api_keys.insert().values(
-                    id=record.id,
-                    name=record.name,
-                    sha256=record.sha256,
-                    prefix=record.prefix,
-                    tenant=record.tenant,
-                    created_unix=record.created_unix,
-                )
+                retired_secrets.update()
+                .where(retired_secrets.c.key_id == before.id, retired_secrets.c.until_unix > now)
+                .values(until_unix=now)
             )
-        return record
+            connection.execute(retired_secrets.insert().values(sha256=old, key_id=before.id, until_unix=until))
+            connection.execute(api_keys.update().where(columns.id == before.id).values(**values, sha256=digest(key)))
+            audit.write(connection, actor, "key.rotate", f"key/{before.id}", told(before, now), told(after, now))
+        return old, NewKey(after, key)
 
-    def revoke(self, key_id: str) -> bool:
-        """Refuse this key from now on; False where there is no such valid key."""
+    def revoke(self, reference: str, actor: Actor, *, dry_run: bool = False) -> KeyChange:
+        """Refuse this key from now on; nothing is changed where that is so. Raises NotFound."""
+        now = time.time()
         with self._database.transaction() as connection:
-            changed = connection.execute(
-                api_keys.update()
-                .where(api_keys.c.id == key_id, api_keys.c.revoked_unix.is_(None))
-                .values(revoked_unix=time.time())
-            )
-        return changed.rowcount > 0
+            count_change(connection)
+            before = _find(connection, reference)
+            after = before if before.revoked_unix is not None else dataclasses.replace(before, revoked_unix=now)
+            if dry_run or after is before:
+                connection.rollback()
+                return KeyChange(before, after)
+            connection.execute(api_keys.update().where(api_keys.c.id == before.id).values(revoked_unix=now))
+            audit.write(connection, actor, "key.revoke", f"key/{before.id}", told(before, now), told(after, now))
+        return KeyChange(before, after)
 
-    def all(self) -> tuple[KeyRecord, ...]:
+    def all(self) -> tuple[KeyView, ...]:
         """Every key there ever was, oldest first."""
         with self._database.transaction() as connection:
-            rows = connection.execute(sa.select(api_keys).order_by(api_keys.c.created_unix, api_keys.c.id))
-            return tuple(KeyRecord(**row._mapping) for row in rows)
+            rows = connection.execute(_ROWS.order_by(api_keys.c.created_unix, api_keys.c.id)).all()
+        return tuple(map(_view, rows))
+
+    def _insert(self, key: str, spec: KeySpec, actor: Actor, *, dry_run: bool = False) -> KeyView:
+        now = time.time()
+        view = KeyView(f"key-{secrets.token_hex(6)}", shown(key, API_KEY_PREFIX), spec, now)
+        with self._database.transaction() as connection:
+            count_change(connection)
+            key_spec.check(spec, current_policy(connection), now)
+            if dry_run:
+                connection.rollback()
+                return view
+            connection.execute(
+                api_keys.insert().values(
+                    id=view.id, sha256=digest(key), prefix=view.prefix, created_unix=now, **_columns(spec)
+                )
+            )
+            audit.write(connection, actor, "key.create", f"key/{view.id}", {}, told(view, now))
+        return view
+
+
+def told(view: KeyView, now_unix: float) -> dict[str, Any]:
+    """A key for the audit."""
+    spec = view.spec
+    return {
+        "name": spec.name,
+        "prefix": view.prefix,
+        "tenant": spec.tenant,
+        "tier": spec.tier,
+        **limits_document(spec.limits),
+        "models": list(spec.models),
+        "expires_unix": spec.expires_unix,
+        "state": view.state(now_unix),
+    }
+
+
+def _grants(connection: sa.Connection, now: float) -> Mapping[bytes, Grant]:
+    policy = current_policy(connection)
+    found: dict[bytes, Grant] = {}
+    by_id: dict[str, Grant] = {}
+    for row in connection.execute(_ROWS.where(api_keys.c.revoked_unix.is_(None))):
+        by_id[row.id] = found[bytes.fromhex(row.sha256)] = key_spec.grant_of(_view(row), policy)
+    for old in connection.execute(sa.select(retired_secrets).where(retired_secrets.c.until_unix > now)):
+        if (grant := by_id.get(old.key_id)) is not None:
+            ends = min(old.until_unix, math.inf if grant.expires_unix is None else grant.expires_unix)
+            found[bytes.fromhex(old.sha256)] = dataclasses.replace(grant, expires_unix=ends)
+    return found
+
+
+def _find(connection: sa.Connection, reference: str) -> KeyView:
+    """The key with this id, or the one that may be used and has this name."""
+    rows = connection.execute(_ROWS.where(sa.or_(api_keys.c.id == reference, api_keys.c.name == reference))).all()
+    views = [_view(row) for row in rows]
+    if exact := [view for view in views if view.id == reference]:
+        return exact[0]
+    valid = [view for view in views if view.revoked_unix is None] or views
+    if not valid:
+        raise NotFound(f"there is no key {reference!r}", param="key_id", hint="inferdeck key list")
+    if len(valid) > 1:
+        ids = ", ".join(view.id for view in valid[:5])
+        raise InvalidRequest(f"key_id: {len(valid)} keys have the name {reference!r}: {ids}", param="key_id")
+    return valid[0]
+
+
+def _must_be_valid(view: KeyView) -> None:
+    if view.revoked_unix is not None:
+        raise Conflict(f"key/{view.id} is revoked, for good", param="key_id", hint="inferdeck key create")
+
+
+def _columns(spec: KeySpec) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "tenant": spec.tenant,
+        "tier": spec.tier,
+        **dataclasses.asdict(spec.limits),
+        "models": json.dumps(spec.models, ensure_ascii=False),
+        "expires_unix": spec.expires_unix,
+    }
+
+
+def _view(row: Any) -> KeyView:
+    models: Iterable[str] = json.loads(row.models)
+    limits = Limits(row.rpm, row.tpm, row.concurrency)
+    return KeyView(
+        id=row.id,
+        prefix=row.prefix,
+        spec=KeySpec(row.name, row.tenant, row.tier, limits, tuple(models), row.expires_unix),
+        created_unix=row.created_unix,
+        revoked_unix=row.revoked_unix,
+        rotated_unix=row.rotated_unix,
+        old_until_unix=row.old_until_unix,
+    )

@@ -1,35 +1,25 @@
-"""The store on SQLite: migrations, keys, what operators asked for, events."""
+"""The store: migrations, what operators asked for, events; and SQLite's own ways."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from control_plane.contracts.errors import Conflict, SettingsError, Unavailable
 from control_plane.contracts.fleet import Event
-from control_plane.contracts.grant import Grant
-from control_plane.store import ApiKeys, Database, DesiredState, EventLog, KeyRecord
+from control_plane.store import ApiKeys, Database, DesiredState, EventLog
 from control_plane.store.database import HEAD
 from control_plane.store.tables import metadata
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "deck.db"
-
-
-@pytest.fixture
-def database(path: Path) -> Iterator[Database]:
-    database = Database.open("", path)
-    yield database
-    database.close()
+from tests.unit.store.conftest import Open
 
 
 def test_migrations_build_exactly_the_tables_that_the_code_uses(database: Database) -> None:
@@ -43,15 +33,71 @@ def test_head_is_the_newest_migration() -> None:
     assert ScriptDirectory(str(folder)).get_current_head() == HEAD
 
 
-def test_opening_again_keeps_what_is_there(path: Path, database: Database) -> None:
+def test_opening_again_keeps_what_is_there(open_store: Open, database: Database) -> None:
     DesiredState(database).set_cordon("w-1", True)
     database.close()
-    again = Database.open("", path)
+    assert DesiredState(open_store()).cordoned() == {"w-1"}
+
+
+def test_of_many_that_open_a_new_database_at_once_one_makes_the_tables(open_store: Open) -> None:
+    with ThreadPoolExecutor(6) as threads:
+        databases = [opening.result() for opening in [threads.submit(open_store) for _ in range(6)]]
+    for database in databases:
+        assert DesiredState(database).cordoned() == frozenset()
+
+
+def test_what_the_first_version_stored_is_there_after_the_migration_and_back(
+    database: Database, open_store: Open
+) -> None:
+    with database.transaction() as connection:
+        migrate(connection, "0001")
+        connection.execute(
+            sa.text(
+                "INSERT INTO api_keys (id, name, sha256, prefix, tenant, created_unix) "
+                "VALUES ('key-1', 'default', 'ab', 'sk-inferdeck-abcd', 'default', 1.0)"
+            )
+        )
+        connection.execute(sa.text("INSERT INTO cordons VALUES ('w-1', 1.0)"))
+        connection.execute(sa.text("INSERT INTO pool_replicas VALUES ('a', 5, 2, 1.0)"))
+        connection.execute(sa.text("INSERT INTO events VALUES (7, 1.0, 'kind', 'worker/w', 'words', 'info')"))
+    again = open_store()
+    [key] = ApiKeys(again).all()
+    assert (key.id, key.spec.tier, key.spec.limits.rpm, key.spec.models) == ("key-1", "enterprise", None, ())
     assert DesiredState(again).cordoned() == {"w-1"}
-    again.close()
+    assert DesiredState(again).replicas({"a": 2}) == {"a": 5}
+    assert EventLog(again).since(0) == (Event(7, 1.0, "kind", "worker/w", "words", "info"),)
+    with again.transaction() as connection:
+        migrate(connection, "0001")
+        assert connection.execute(sa.text("SELECT worker_id FROM cordons")).scalars().all() == ["w-1"]
+        assert connection.execute(sa.text("SELECT sha256 FROM api_keys")).scalars().all() == ["ab"]
 
 
-def test_the_file_is_in_wal_mode(path: Path, database: Database) -> None:
+def migrate(connection: sa.Connection, revision: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", "control_plane.store:migrations")
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.downgrade(config, revision)
+
+
+def test_two_fleets_on_one_database_do_not_know_each_others_wishes(database: Database) -> None:
+    mine, theirs = DesiredState(database, "a"), DesiredState(database, "b")
+    mine.set_cordon("w-1", True)
+    mine.set_replicas("pool", 5, configured=2)
+    assert theirs.cordoned() == frozenset()
+    assert theirs.replicas({"other": 1}) == {"other": 1}
+    theirs.set_cordon("w-1", False)
+    assert mine.cordoned() == {"w-1"}
+    assert mine.replicas({"pool": 2}) == {"pool": 5}
+    event = Event(1, 1.0, "kind", "worker/w", "words")
+    for log in (EventLog(database, site="a"), EventLog(database, site="b")):
+        assert log.last() == 0
+        log.append(event)
+        assert log.since(0) == (event,)
+
+
+def test_the_file_is_in_wal_mode(path: Path) -> None:
+    Database.open("", path).close()
     with sqlite3.connect(path) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
@@ -65,76 +111,12 @@ def test_wrong_urls_are_settings_errors(path: Path, tmp_path: Path) -> None:
         Database.open("", tmp_path / "missing" / "x.db")
 
 
-def test_the_tables_are_valid_for_postgresql() -> None:
-    dialect = sa.create_mock_engine("postgresql://", lambda *_: None).dialect
-    statements = [str(sa.schema.CreateTable(table).compile(dialect=dialect)) for table in metadata.sorted_tables]
-    assert "seq BIGINT NOT NULL" in "".join(statements)
-
-
-def test_a_key_is_found_until_it_is_revoked_and_stored_as_a_digest_only(path: Path, database: Database) -> None:
-    keys = ApiKeys(database)
-    key, record = keys.create("first", tenant="acme")
-    assert key.startswith("sk-inferdeck-")
-    assert len(key) == len("sk-inferdeck-") + 32
-    assert keys.lookup(key) == record
-    assert (record.name, record.tenant, record.prefix) == ("first", "acme", key[:17])
-    assert keys.lookup(key + "x") is None
-    assert keys.lookup("") is None
-    assert keys.lookup("\udcff") is None
-    assert keys.revoke(record.id)
-    assert not keys.revoke(record.id)
-    assert keys.lookup(key) is None
-    assert [each.id for each in keys.all()] == [record.id]
-    database.close()
-    assert key.encode() not in path.read_bytes()
-
-
-def granted(*records: KeyRecord) -> dict[bytes, Grant]:
-    return {bytes.fromhex(record.sha256): Grant(record.id, record.tenant) for record in records}
-
-
-def test_the_grants_are_the_same_object_until_one_is_made_or_revoked(path: Path, database: Database) -> None:
-    other = Database.open("", path, migrate=False)
-    mine, theirs = ApiKeys(database), ApiKeys(other)
-    assert mine.grants() == {}
-    first, second = theirs.create("a")[1], theirs.create("b", "acme")[1]
-    found = mine.grants()
-    assert found == granted(first, second)
-    assert [grant.tenant for grant in found.values()] == ["default", "acme"]
-    assert mine.grants() is found
-    theirs.revoke(first.id)
-    assert mine.grants() == granted(second)
-    third = theirs.create("c")[1]
-    assert mine.grants() == granted(second, third)
-    other.close()
-
-
-def test_adding_a_key_twice_keeps_one(database: Database) -> None:
-    keys = ApiKeys(database)
-    assert keys.add("sk-inferdeck-given", "a") == keys.add("sk-inferdeck-given", "b")
-    assert [record.name for record in keys.all()] == ["a"]
-
-
-def test_what_another_process_does_to_a_key_is_seen_at_once(path: Path, database: Database) -> None:
-    other = Database.open("", path, migrate=False)
-    mine, theirs = ApiKeys(database), ApiKeys(other)
-    key, record = theirs.create("new")
-    assert mine.lookup(key) == record
-    theirs.revoke(record.id)
-    assert mine.lookup(key) is None
-    other.close()
-
-
-def test_lookups_go_on_while_another_process_writes(path: Path, database: Database) -> None:
-    keys = ApiKeys(database)
-    key, record = keys.create("steady")
-    writer = sqlite3.connect(path)
-    writer.execute("BEGIN EXCLUSIVE")
-    assert keys.lookup(key) == record
-    assert keys.lookup("sk-inferdeck-unknown") is None
-    assert keys.grants() == granted(record)
-    writer.rollback()
-    writer.close()
+@pytest.mark.parametrize("scheme", ["postgresql", "postgresql+psycopg"])
+def test_a_postgresql_that_does_not_answer_is_told_without_its_password(path: Path, scheme: str) -> None:
+    """SE05: the password of the database is in no error."""
+    with pytest.raises(Unavailable, match="does not answer") as caught:
+        Database.open(f"{scheme}://ann:SENTINEL4@127.0.0.1:1/deck", path)
+    assert "SENTINEL4" not in caught.value.message + caught.value.hint
 
 
 def test_replicas_given_by_operators_hold_until_the_file_is_edited(database: Database) -> None:
@@ -187,13 +169,11 @@ def test_a_file_that_is_no_database_is_told_by_its_name(path: Path, migrate: boo
     assert caught.value.hint
 
 
-def test_a_database_of_a_newer_version_is_told_and_left_as_it_is(path: Path, database: Database) -> None:
+def test_a_database_of_a_newer_version_is_told_and_left_as_it_is(database: Database, open_store: Open) -> None:
     with database.transaction() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
-    database.close()
     with pytest.raises(Conflict, match="has version 9999") as caught:
-        Database.open("", path)
-    assert str(path) in caught.value.message
+        open_store()
     assert caught.value.hint
-    with sqlite3.connect(path) as connection:
-        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("9999",)]
+    with database.transaction() as connection:
+        assert connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalars().all() == ["9999"]
