@@ -18,6 +18,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its own lines would mix with 
 
 import grpc
 
+from console.access_client import AccessClient
 from console.home import Home, Target, Unreachable, target_for
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.failure import Failure
@@ -56,6 +57,7 @@ class OperatorClient:
         self._channel = grpc.aio.insecure_channel(target.address, options=CLIENT_OPTIONS)
         stub: Any = OperatorStub
         self._stub = stub(self._channel)
+        self.access = AccessClient(self._channel, self._unary)
         self._metadata = (("authorization", f"Bearer {target.operator_key}"),)
 
     @classmethod

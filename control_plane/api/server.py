@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
+import dataclasses
 import logging
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import Any, Final, TypeVar, cast
+from collections.abc import AsyncIterator
+from typing import Final
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from control_plane.api.auth import Keys, OperatorAuth
-from control_plane.contracts.errors import Conflict, InferDeckError, InternalError, InvalidRequest
+from control_plane.api.access_service import AccessService, SecretChanged
+from control_plane.api.answering import Context, stream, told, unary
+from control_plane.api.auth import Access, OperatorAuth
+from control_plane.api.trail import Trail
+from control_plane.contracts.errors import Conflict, InvalidRequest
 from control_plane.contracts.fleet import GatewayIdentity, RouterReport
+from control_plane.contracts.step import TraceMode
+from control_plane.contracts.v1 import access_pb2_grpc, operator_pb2_grpc, worker_pb2
 from control_plane.contracts.v1 import operator_pb2 as pb
-from control_plane.contracts.v1 import operator_pb2_grpc, worker_pb2
 from control_plane.contracts.wire.channel import SERVER_OPTIONS
 from control_plane.contracts.wire.convert import from_wire, to_wire
 from control_plane.contracts.wire.failures import failure_from_wire
@@ -29,7 +33,7 @@ from control_plane.fleet.named import engine_of
 from control_plane.fleet.platform import Platform
 from control_plane.fleet.routers import Session
 
-SERVICES: Final = ("inferdeck.v1.Operator", "inferdeck.v1.Fleet")
+SERVICES: Final = ("inferdeck.v1.Operator", "inferdeck.v1.Access", "inferdeck.v1.Fleet")
 
 WATCH_INTERVAL_S: Final = 0.5
 SHORTEST_INTERVAL_S: Final = 0.05
@@ -43,9 +47,7 @@ LOADS_EVERY_S: Final = 0.5
 KEPT_S: Final = 0.25
 """How long a built message is good when nothing changes: ages in it go on."""
 
-_Context = grpc.aio.ServicerContext[Any, Any]
-_Request = TypeVar("_Request")
-_Response = TypeVar("_Response")
+_CORDON: Final = ({"cordoned": False}, {"cordoned": True})
 
 log = logging.getLogger(__name__)
 
@@ -53,10 +55,19 @@ log = logging.getLogger(__name__)
 class ApiServer:
     """``bind`` takes the port, ``start`` answers; nobody is answered in between."""
 
-    def __init__(self, platform: Platform, operator_key: str, keys: Keys) -> None:
-        self._server = grpc.aio.server(interceptors=(OperatorAuth(operator_key, keys),), options=SERVER_OPTIONS)
+    def __init__(
+        self,
+        platform: Platform,
+        operator_key: str,
+        access: Access,
+        secret_changed: SecretChanged = lambda old_digest, new: None,
+    ) -> None:
+        self._server = grpc.aio.server(interceptors=(OperatorAuth(operator_key, access),), options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
-        operator_pb2_grpc.add_OperatorServicer_to_server(_Operator(platform), self._server)  # type: ignore[no-untyped-call]
+        operator = _Operator(platform, Trail(access.audit))
+        operator_pb2_grpc.add_OperatorServicer_to_server(operator, self._server)  # type: ignore[no-untyped-call]
+        service = AccessService(access, secret_changed)
+        access_pb2_grpc.add_AccessServicer_to_server(service, self._server)  # type: ignore[no-untyped-call]
         operator_pb2_grpc.add_FleetServicer_to_server(_Fleet(platform), self._server)  # type: ignore[no-untyped-call]
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
@@ -83,57 +94,19 @@ class ApiServer:
         await self._server.stop(grace_s)
 
 
-def _unary(
-    method: Callable[[Any, _Request, _Context], Awaitable[_Response]],
-) -> Callable[[Any, _Request, _Context], Awaitable[_Response]]:
-    """Errors of the tree become statuses; any other is logged and becomes an internal one."""
-
-    @functools.wraps(method)
-    async def answer(self: Any, request: _Request, context: _Context) -> _Response:
-        try:
-            return await method(self, request, context)
-        except Exception as error:
-            await abort_with(context, _told(error, method.__name__))
-
-    return answer
-
-
-def _stream(
-    method: Callable[[Any, Any, _Context], AsyncIterator[_Response]],
-) -> Callable[[Any, Any, _Context], AsyncIterator[_Response]]:
-    @functools.wraps(method)
-    async def answer(self: Any, request: Any, context: _Context) -> AsyncIterator[_Response]:
-        try:
-            async with contextlib.aclosing(cast(AsyncGenerator[_Response], method(self, request, context))) as answers:
-                async for response in answers:
-                    yield response
-        except Exception as error:
-            await abort_with(context, _told(error, method.__name__))
-
-    return answer
-
-
-def _told(error: Exception, method: str) -> InferDeckError:
-    if isinstance(error, InferDeckError):
-        return error
-    log.exception("a call failed", extra={"method": method})
-    return InternalError(
-        f"{method} failed inside the control plane: {type(error).__name__}", hint="inferdeck logs control-plane"
-    )
-
-
 class _Operator(operator_pb2_grpc.OperatorServicer):
-    def __init__(self, platform: Platform) -> None:
+    def __init__(self, platform: Platform, trail: Trail) -> None:
         self._platform = platform
         self._operations = platform.operations
+        self._trail = trail
         self._built: dict[bool, tuple[int, float, pb.Snapshot]] = {}
 
-    @_unary
-    async def GetSnapshot(self, request: pb.GetSnapshotRequest, context: _Context) -> pb.Snapshot:  # noqa: N802
+    @unary
+    async def GetSnapshot(self, request: pb.GetSnapshotRequest, context: Context) -> pb.Snapshot:  # noqa: N802
         return self._snapshot(request.finished_requests)
 
-    @_stream
-    async def Watch(self, request: pb.WatchRequest, context: _Context) -> AsyncIterator[pb.Snapshot]:  # noqa: N802
+    @stream
+    async def Watch(self, request: pb.WatchRequest, context: Context) -> AsyncIterator[pb.Snapshot]:  # noqa: N802
         asked = request.interval_s
         if asked < 0 or not math.isfinite(asked):
             raise InvalidRequest("interval_s is seconds, or 0 for the default", param="interval_s")
@@ -146,38 +119,52 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
             await asyncio.sleep(interval)
             await changes.after(snapshot.revision, WATCH_AT_LEAST_S - interval)
 
-    @_unary
-    async def Cordon(self, request: pb.WorkerRef, context: _Context) -> pb.ActionResult:  # noqa: N802
+    @unary
+    async def Cordon(self, request: pb.WorkerRef, context: Context) -> pb.ActionResult:  # noqa: N802
         result = await self._operations.cordon(request.worker_id, dry_run=request.dry_run)
+        if result.changed and not request.dry_run:
+            await self._trail.left("worker.cordon", f"worker/{request.worker_id}", _CORDON[False], _CORDON[True])
         return to_wire(result, pb.ActionResult)
 
-    @_unary
-    async def Uncordon(self, request: pb.WorkerRef, context: _Context) -> pb.ActionResult:  # noqa: N802
+    @unary
+    async def Uncordon(self, request: pb.WorkerRef, context: Context) -> pb.ActionResult:  # noqa: N802
         result = await self._operations.uncordon(request.worker_id, dry_run=request.dry_run)
+        if result.changed and not request.dry_run:
+            await self._trail.left("worker.uncordon", f"worker/{request.worker_id}", _CORDON[True], _CORDON[False])
         return to_wire(result, pb.ActionResult)
 
-    @_stream
+    @stream
     async def Drain(  # noqa: N802
-        self, request: pb.DrainWorkerRequest, context: _Context
+        self, request: pb.DrainWorkerRequest, context: Context
     ) -> AsyncIterator[pb.DrainProgress]:
         if request.timeout_s < 0 or not math.isfinite(request.timeout_s):
             raise InvalidRequest("timeout_s is seconds, or 0 for no end", param="timeout_s")
         steps = self._operations.drain(request.worker_id, request.timeout_s, dry_run=request.dry_run)
+        begun = request.dry_run
         async for progress in steps:
+            if not begun:
+                begun = True
+                after = {"draining": True, "in_flight": progress.in_flight}
+                await self._trail.left("worker.drain", f"worker/{request.worker_id}", {}, after)
             yield to_wire(progress, pb.DrainProgress)
 
-    @_unary
-    async def Scale(self, request: pb.ScaleRequest, context: _Context) -> pb.ActionResult:  # noqa: N802
+    @unary
+    async def Scale(self, request: pb.ScaleRequest, context: Context) -> pb.ActionResult:  # noqa: N802
+        pools = self._platform.pools
+        before = pools.replicas(request.pool) if request.pool in pools.settings else 0
         result = await self._operations.scale(request.pool, request.replicas, dry_run=request.dry_run)
+        if result.changed and not request.dry_run:
+            after = {"replicas": request.replicas}
+            await self._trail.left("pool.scale", f"pool/{request.pool}", {"replicas": before}, after)
         return to_wire(result, pb.ActionResult)
 
-    @_unary
-    async def GetTimeline(self, request: pb.TimelineRequest, context: _Context) -> pb.Timeline:  # noqa: N802
+    @unary
+    async def GetTimeline(self, request: pb.TimelineRequest, context: Context) -> pb.Timeline:  # noqa: N802
         return to_wire(await self._platform.timelines.of(request.request_id), pb.Timeline)
 
-    @_stream
+    @stream
     async def WatchSteps(  # noqa: N802
-        self, request: pb.WorkerStepsRequest, context: _Context
+        self, request: pb.WorkerStepsRequest, context: Context
     ) -> AsyncIterator[worker_pb2.StepFrame]:
         engine = engine_of(self._platform.controller, request.worker_id)
         told = engine.step_frames(request.from_step, live=request.live, last_steps=request.last_steps)
@@ -185,39 +172,49 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
             async for frame in frames:
                 yield frame
 
-    @_unary
-    async def SetTrace(self, request: pb.WorkerTraceRequest, context: _Context) -> worker_pb2.TraceState:  # noqa: N802
+    @unary
+    async def SetTrace(self, request: pb.WorkerTraceRequest, context: Context) -> worker_pb2.TraceState:  # noqa: N802
         engine = engine_of(self._platform.controller, request.worker_id)
-        state = await engine.set_trace(trace_mode(request.mode), request.every)
+        mode = trace_mode(request.mode)
+        before = await engine.set_trace(TraceMode.UNSPECIFIED, 1)
+        state = await engine.set_trace(mode, request.every) if mode is not TraceMode.UNSPECIFIED else before
+        if (state.mode, state.every) != (before.mode, before.every):
+            was, now = ({"mode": told.mode.name.lower(), "every": told.every} for told in (before, state))
+            await self._trail.left("worker.trace", f"worker/{request.worker_id}", was, now)
         return to_wire(state, worker_pb2.TraceState)
 
-    @_unary
+    @unary
     async def Inject(  # noqa: N802
-        self, request: pb.WorkerInjectRequest, context: _Context
+        self, request: pb.WorkerInjectRequest, context: Context
     ) -> worker_pb2.InjectResponse:
         failure = failure_from_wire(request.failure) if request.HasField("failure") else None
         failures = await self._operations.inject(request.worker_id, failure, heal=request.heal)
+        if failure is not None or request.heal:
+            after = {"failures": [dataclasses.asdict(each) for each in failures]}
+            await self._trail.left("worker.inject", f"worker/{request.worker_id}", {}, after)
         return worker_pb2.InjectResponse(failures=[to_wire(each, worker_pb2.Failure) for each in failures])
 
-    @_unary
-    async def GetBlocks(self, request: pb.WorkerRef, context: _Context) -> worker_pb2.BlockSnapshot:  # noqa: N802
+    @unary
+    async def GetBlocks(self, request: pb.WorkerRef, context: Context) -> worker_pb2.BlockSnapshot:  # noqa: N802
         engine = engine_of(self._platform.controller, request.worker_id)
         return to_wire(await engine.blocks(), worker_pb2.BlockSnapshot)
 
-    @_unary
-    async def CancelRequest(self, request: pb.CancelRequestRequest, context: _Context) -> pb.ActionResult:  # noqa: N802
+    @unary
+    async def CancelRequest(self, request: pb.CancelRequestRequest, context: Context) -> pb.ActionResult:  # noqa: N802
         result = await self._operations.cancel(request.request_id, dry_run=request.dry_run)
+        if result.changed and not request.dry_run:
+            await self._trail.left("request.cancel", f"request/{request.request_id}", {}, {"cancelled": True})
         return to_wire(result, pb.ActionResult)
 
-    @_stream
-    async def Logs(self, request: pb.LogsRequest, context: _Context) -> AsyncIterator[pb.LogChunk]:  # noqa: N802
+    @stream
+    async def Logs(self, request: pb.LogsRequest, context: Context) -> AsyncIterator[pb.LogChunk]:  # noqa: N802
         logs = self._platform.logs
         path = logs.find(request.target)
         async for data in logs.read(path, request.tail_lines, follow=request.follow):
             yield pb.LogChunk(data=data)
 
-    @_stream
-    async def Events(self, request: pb.EventsRequest, context: _Context) -> AsyncIterator[pb.Event]:  # noqa: N802
+    @stream
+    async def Events(self, request: pb.EventsRequest, context: Context) -> AsyncIterator[pb.Event]:  # noqa: N802
         events = self._platform.events
         if not request.follow:
             for event in await events.since(request.since):
@@ -226,13 +223,14 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
         async for event in events.follow(request.since):
             yield to_wire(event, pb.Event)
 
-    @_stream
+    @stream
     async def Shutdown(  # noqa: N802
-        self, request: pb.ShutdownRequest, context: _Context
+        self, request: pb.ShutdownRequest, context: Context
     ) -> AsyncIterator[pb.ShutdownProgress]:
         grace_s = request.grace_s
         if grace_s < 0 or not math.isfinite(grace_s):
             raise InvalidRequest("grace_s is seconds, or 0 to end requests now", param="grace_s")
+        await self._trail.left("platform.shutdown", "platform", {}, {"grace_s": grace_s})
         async for progress in self._platform.shutdown(grace_s):
             yield to_wire(progress, pb.ShutdownProgress)
 
@@ -252,7 +250,7 @@ class _Fleet(operator_pb2_grpc.FleetServicer):
         self._platform = platform
         self._built: tuple[int, float, pb.FleetUpdate] = (0, 0.0, pb.FleetUpdate())
 
-    async def Join(self, reports: AsyncIterator[pb.RouterReport], context: _Context) -> None:  # noqa: N802
+    async def Join(self, reports: AsyncIterator[pb.RouterReport], context: Context) -> None:  # noqa: N802
         routers = self._platform.routers
         session: Session | None = None
         tasks: set[asyncio.Task[None]] = set()
@@ -267,7 +265,7 @@ class _Fleet(operator_pb2_grpc.FleetServicer):
             for task in ended:
                 task.result()
         except Exception as error:
-            await abort_with(context, _told(error, "Join"))
+            await abort_with(context, told(error, "Join"))
         finally:
             for task in tasks:
                 task.cancel()
@@ -279,7 +277,7 @@ class _Fleet(operator_pb2_grpc.FleetServicer):
         async for wire in reports:
             self._platform.routers.report(session, from_wire(wire, RouterReport))
 
-    async def _talk(self, session: Session, context: _Context) -> None:
+    async def _talk(self, session: Session, context: Context) -> None:
         """Endpoints and cancels, one writer for both."""
         changes = self._platform.changes
         cancel = asyncio.create_task(session.cancels.get())

@@ -206,11 +206,11 @@ def value_of(field: str, text: str, path: str) -> Any:
 def differences(before: Policy, after: Policy) -> tuple[str, ...]:
     """What is not the same, a line each: ``tiers.free.rpm: 20 → 10``. The version is none of it."""
     old, new = dict(_flat(document_of(before))), dict(_flat(document_of(after)))
-    lines = []
-    for path in dict.fromkeys([*old, *new]):
-        if old.get(path, NONE) != new.get(path, NONE):
-            lines.append(f"{path}: {old.get(path, NONE)} → {new.get(path, NONE)}")
-    return tuple(lines)
+    return tuple(
+        f"{path}: {old.get(path, NONE)} → {new.get(path, NONE)}"
+        for path in dict.fromkeys([*old, *new])
+        if old.get(path, NONE) != new.get(path, NONE)
+    )
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:

@@ -31,7 +31,8 @@ log = logging.getLogger(__name__)
 
 
 class Platform:
-    """Made inside a running loop; ``start`` … ``shutdown``. ``urls_changed`` hears when a gateway listens."""
+    """Made inside a running loop; ``start`` … ``shutdown``. ``urls_changed`` hears when a gateway listens;
+    ``site`` is this fleet's name in a database that several share."""
 
     def __init__(
         self,
@@ -41,13 +42,14 @@ class Platform:
         launcher: Launcher,
         urls_changed: Callable[[], None] = lambda: None,
         config: Path | None = None,
+        site: str = "",
     ) -> None:
         self.id = f"cp-{secrets.token_hex(4)}"
         self.changes = Changes()
         self.logs = Logs(home.logs)
         self.requests = Requests(self._ended_requests)
-        store = DesiredState(database)
-        self.events = Events(EventLog(database), self.changes)
+        store = DesiredState(database, site)
+        self.events = Events(EventLog(database, site=site), self.changes)
         self.pools = Pools(settings.pools, home, store)
         self.controller = Controller(self.pools, launcher, self.events, self.requests, self.changes, store.cordoned())
         self.routers = Routers(self.requests, self.changes, self.controller.progressed)

@@ -186,11 +186,11 @@ class GatewayApp:
     # routes
 
     def _models(self, exchange: Exchange) -> None:
-        exchange.respond(200, list_models(self._router.models(), self._started))
+        exchange.respond(200, list_models(self._router.models(), exchange.grant, self._started))
 
     def _one_model(self, exchange: Exchange) -> None:
         name = unquote(_path(exchange)[len(_MODEL) :].decode("latin-1"))
-        exchange.respond(200, show_model(self._router.models(), name, self._started))
+        exchange.respond(200, show_model(self._router.models(), exchange.grant, name, self._started))
 
     def _health(self, exchange: Exchange) -> None:
         exchange.respond(200, b'{"status":"ok"}')

@@ -40,7 +40,7 @@ class Keys(Protocol):
     """Where keys are."""
 
     def grants(self) -> Mapping[bytes, Grant]:
-        """What each key that may be used may do, by the key's SHA-256; the same object again where nothing has
+        """What each key that is not revoked may do, by the key's SHA-256; the same object again where nothing has
         changed. May block: called in a thread."""
         ...
 
@@ -64,6 +64,8 @@ class KeyGate:
         """
         # How long a look into a table takes tells something of the digest, which tells nothing of the key.
         grant = self._grants.get(hashlib.sha256(_bearer(authorization)).digest())
+        if grant is not None and grant.expires_unix is not None and grant.expires_unix <= time.time():
+            grant = None
         now = time.monotonic()
         age = now - self._good_at
         if age <= (UNKNOWN_S if grant is None else _REFRESH_S):

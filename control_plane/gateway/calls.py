@@ -26,6 +26,7 @@ from control_plane.gateway.answer.heading import Heading
 from control_plane.gateway.answer.sinks import PlainSink, Sink, StreamSink
 from control_plane.gateway.figures import Figures
 from control_plane.gateway.http.exchange import Exchange
+from control_plane.gateway.models_api import check_model
 from control_plane.gateway.prompt.lanes import Job, Lanes
 from control_plane.gateway.prompt.model_prompt import ModelPrompt
 from control_plane.gateway.prompt.models import ModelPrompts, Waiter
@@ -54,9 +55,11 @@ class Desk:
     active: dict[str, Call]
 
     def take(self, exchange: Exchange, *, chat: bool) -> None:
-        """Start a call. Raises InferDeckError for a body that is none."""
+        """Start a call. Raises InferDeckError for a body that is none, or a model that the key may not call."""
         read = read_chat if chat else read_completion
-        Call(self, exchange, read(read_object(exchange.take_body())), chat=chat).start()
+        generation = read(read_object(exchange.take_body()))
+        check_model(exchange.grant, generation.model)
+        Call(self, exchange, generation, chat=chat).start()
 
     def fail_all(self, error: InferDeckError) -> None:
         for call in tuple(self.active.values()):

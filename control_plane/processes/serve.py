@@ -6,11 +6,14 @@ import asyncio
 import fcntl
 import logging
 import os
+import secrets
 import signal
 from pathlib import Path
 
 from control_plane import telemetry
+from control_plane.api.auth import HOME, Access
 from control_plane.api.server import ApiServer
+from control_plane.contracts.access import Actor, KeySpec, Role
 from control_plane.contracts.errors import Conflict, InferDeckError
 from control_plane.fleet.launcher.local import LocalLauncher
 from control_plane.fleet.platform import Platform
@@ -19,8 +22,8 @@ from control_plane.processes.grace import SIGNAL_GRACE_S
 from control_plane.processes.ports import check_port
 from control_plane.processes.state_file import StateFile, read_state
 from control_plane.settings import Home, Settings
-from control_plane.store import ApiKeys, Database
-from control_plane.store.keys import API_KEY_PREFIX, OPERATOR_KEY_PREFIX, new_key
+from control_plane.store import ApiKeys, Audit, Database, Operators, Policies
+from control_plane.store.secret import API_KEY_PREFIX, OPERATOR_KEY_PREFIX, digest, new_key
 
 log = logging.getLogger("control_plane")
 
@@ -59,14 +62,16 @@ def _lock(home: Home) -> int:
 async def _control_plane(home: Home, settings: Settings, parent_fd: int | None) -> None:
     database = Database.open(settings.store.url, home.database)
     try:
-        keys = ApiKeys(database)
-        keys.add(_key(home.api_key, API_KEY_PREFIX), "default")
+        access = Access(ApiKeys(database), Operators(database), Policies(database), Audit(database))
+        _keep_first_key(access, _key(home.api_key, API_KEY_PREFIX))
         operator_key = _key(home.operator_key, OPERATOR_KEY_PREFIX)
         launcher = LocalLauncher(home.workers, home.logs)
         state = StateFile(home, settings)
-        platform = Platform(settings, home, database, launcher, state.urls_changed, settings.path)
+        platform = Platform(
+            settings, home, database, launcher, state.urls_changed, settings.path, _site(home, settings)
+        )
         state.platform = platform
-        api = ApiServer(platform, operator_key, keys)
+        api = ApiServer(platform, operator_key, access, lambda old, new: _follow(home.api_key, old, new))
         check_port("api.port", settings.api.host, settings.api.port, settings)
         await platform.gateways.find()
         for gateway in platform.gateways.all():
@@ -109,6 +114,33 @@ async def _live(platform: Platform, api: ApiServer, parent_fd: int | None) -> No
     platform.start()
     await platform.ended.wait()
     await api.stop()
+
+
+def _keep_first_key(access: Access, key: str) -> None:
+    """The home's API key is of the tier that is served first, until an operator decides otherwise."""
+    tiers = access.policies.get().tiers
+    tier = max(tiers, key=lambda name: tiers[name].priority)
+    access.keys.add(key, KeySpec("default", tier=tier), Actor(HOME, HOME, Role.ADMIN, "first-start"))
+
+
+def _follow(path: Path, old_digest: str, key: str) -> None:
+    """Where the home's own API key was rotated, its file has the new secret."""
+    if digest(path.read_text().strip()) != old_digest:
+        return
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.touch(mode=0o600)
+    draft.write_text(f"{key}\n")
+    draft.replace(path)
+
+
+def _site(home: Home, settings: Settings) -> str:
+    """What tells this home's fleet from others that share its database; in the home's own there are none."""
+    if not settings.store.url:
+        return ""
+    path = home.root / "site"
+    if not path.exists():
+        path.write_text(f"{secrets.token_hex(8)}\n")
+    return path.read_text().strip()
 
 
 def _key(path: Path, prefix: str) -> str:

@@ -111,10 +111,11 @@ class ApiKeys:
             _must_be_valid(before)
             columns = api_keys.c
             old = str(connection.execute(sa.select(columns.sha256).where(columns.id == before.id)).scalar_one())
-            values = {"prefix": shown(key, API_KEY_PREFIX), "rotated_unix": now}
             # One secret has a grace: the last one. Those before it end.
             until = now + grace_s
-            after = dataclasses.replace(before, **values, old_until_unix=until)
+            after = dataclasses.replace(
+                before, prefix=shown(key, API_KEY_PREFIX), rotated_unix=now, old_until_unix=until
+            )
             if dry_run:
                 connection.rollback()
                 return old, NewKey(after)
@@ -124,7 +125,8 @@ class ApiKeys:
                 .values(until_unix=now)
             )
             connection.execute(retired_secrets.insert().values(sha256=old, key_id=before.id, until_unix=until))
-            connection.execute(api_keys.update().where(columns.id == before.id).values(**values, sha256=digest(key)))
+            values = {"sha256": digest(key), "prefix": after.prefix, "rotated_unix": now}
+            connection.execute(api_keys.update().where(columns.id == before.id).values(**values))
             audit.write(connection, actor, "key.rotate", f"key/{before.id}", told(before, now), told(after, now))
         return old, NewKey(after, key)
 

@@ -342,3 +342,34 @@ async def test_logs_tell_what_happened_and_no_secrets(rig: Rig, caplog: pytest.L
     assert KEY not in text
     refused = next(record for record in ours if getattr(record, "request_id", "") == "r-1")
     assert (vars(refused)["status"], vars(refused)["reason"]) == (400, "invalid_request")
+
+
+async def test_a_key_sees_and_calls_only_the_models_it_may(rig: Rig) -> None:
+    """A01: models are 200 from the registry, those that are allowed for that key."""
+    rig.keys.granted["sk-other"] = Grant("key-2", models=("elsewhere",))
+    rig.keys.granted["sk-both"] = Grant("key-3", models=("elsewhere", MODEL))
+    other, both = {"authorization": "Bearer sk-other"}, {"authorization": "Bearer sk-both"}
+    for headers, names in ((other, []), (both, [MODEL]), ({}, [MODEL])):
+        listed = await rig.http.get("/v1/models", headers=headers)
+        assert [entry["id"] for entry in listed.json()["data"]] == names
+    assert (await rig.http.get(f"/v1/models/{MODEL}", headers=both)).status_code == 200
+    hidden = await rig.http.get(f"/v1/models/{MODEL}", headers=other)
+    unknown = await rig.http.get("/v1/models/nope", headers=other)
+    assert hidden.status_code == unknown.status_code == 404
+    assert hidden.json() == unknown.json()
+    assert (await rig.post(CHAT, chat_body(), authorization="Bearer sk-both")).status == 200
+    calls = len(rig.router.submitted)
+    for path, body in ((CHAT, chat_body()), (COMPLETIONS, {"model": MODEL, "prompt": "hi"})):
+        for model in (MODEL, "nope"):
+            refused = await rig.post(path, body | {"model": model}, authorization="Bearer sk-other")
+            assert refused.status == 403
+            assert refused.error["code"] == "model_not_allowed"
+            assert refused.error["param"] == "model"
+            assert refused.error["type"] == "invalid_request_error"
+    assert len(rig.router.submitted) == calls
+
+
+async def test_a_schema_that_is_wrong_is_told_before_a_model_that_is_not_allowed(rig: Rig) -> None:
+    rig.keys.granted["sk-other"] = Grant("key-2", models=("elsewhere",))
+    answer = await rig.post(CHAT, chat_body() | {"temperature": 9}, authorization="Bearer sk-other")
+    assert (answer.status, answer.error["param"]) == (400, "temperature")

@@ -11,13 +11,8 @@ from control_plane.api.server import ApiServer
 from control_plane.contracts.errors import Conflict
 
 
-class NoKeys:
-    def lookup(self, key: str) -> object | None:
-        return None
-
-
 async def test_a_port_that_cannot_be_had_is_told_with_its_setting() -> None:
-    api = ApiServer(MagicMock(), "op-inferdeck-x", NoKeys())
+    api = ApiServer(MagicMock(), "op-inferdeck-x", MagicMock())
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()

@@ -34,6 +34,10 @@ class Keys:
 class Clock:
     def __init__(self) -> None:
         self.now = 100.0
+        self.unix = 1_700_000_000.0
+
+    def time(self) -> float:
+        return self.unix
 
     def monotonic(self) -> float:
         return self.now
@@ -118,6 +122,30 @@ async def test_a_revoked_key_ends_within_a_second(rig: Rig, clock: Clock) -> Non
     del rig.keys.granted["good"]
     clock.now += auth.FRESH_S + 0.01
     with pytest.raises(Unauthenticated):
+        await rig.ask(b"Bearer good")
+
+
+async def test_a_key_ends_at_the_moment_it_expires_whatever_was_read(rig: Rig, clock: Clock) -> None:
+    rig.keys.granted["good"] = Grant("key-1", expires_unix=clock.unix + 5.0)
+    assert await rig.ask(b"Bearer good") == "key-1"
+    clock.unix += 4.999
+    assert rig.now(b"Bearer good") == "key-1"
+    clock.unix += 0.001
+    with pytest.raises(Unauthenticated):
+        rig.now(b"Bearer good")
+    rig.keys.granted["good"] = Grant("key-1", expires_unix=clock.unix + 5.0)
+    clock.now += auth.UNKNOWN_S + 0.01
+    assert await rig.ask(b"Bearer good") == "key-1"
+
+
+async def test_an_expired_key_is_refused_while_the_store_fails(rig: Rig, clock: Clock) -> None:
+    rig.keys.granted["good"] = Grant("key-1", expires_unix=clock.unix + 5.0)
+    assert await rig.ask(b"Bearer good") == "key-1"
+    rig.keys.broken = True
+    clock.now += auth.FRESH_S + 0.01
+    assert await rig.ask(b"Bearer good") == "key-1"
+    clock.unix += 5.0
+    with pytest.raises(Unavailable):
         await rig.ask(b"Bearer good")
 
 

@@ -1,0 +1,140 @@
+"""The service of ``access.proto``: the store's words, on threads."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from control_plane.api.answering import Context, unary
+from control_plane.api.auth import Access
+from control_plane.api.caller import caller
+from control_plane.contracts.access import (
+    AuditList,
+    KeyList,
+    KeySpec,
+    NewKey,
+    OperatorList,
+    PolicyVersions,
+    Role,
+)
+from control_plane.contracts.errors import InvalidRequest
+from control_plane.contracts.policy import Policy
+from control_plane.contracts.policy_document import assigned, policy_of
+from control_plane.contracts.v1 import access_pb2 as pb
+from control_plane.contracts.v1 import access_pb2_grpc
+from control_plane.contracts.wire.convert import from_wire, to_wire
+
+SecretChanged = Callable[[str, str], None]
+"""Hears of the digest of a secret that was rotated away, and of the new secret; may block."""
+
+
+class AccessService(access_pb2_grpc.AccessServicer):
+    def __init__(self, access: Access, secret_changed: SecretChanged) -> None:
+        self._access = access
+        self._secret_changed = secret_changed
+
+    @unary
+    async def ListKeys(self, request: pb.ListKeysRequest, context: Context) -> pb.KeyList:  # noqa: N802
+        keys = await asyncio.to_thread(self._access.keys.all)
+        return to_wire(KeyList(keys, time.time()), pb.KeyList)
+
+    @unary
+    async def CreateKey(self, request: pb.CreateKeyRequest, context: Context) -> pb.NewKey:  # noqa: N802
+        spec = from_wire(request.spec, KeySpec)
+        return await self._new_key(self._access.keys.create, spec, caller().actor, dry_run=request.dry_run)
+
+    @unary
+    async def SetKey(self, request: pb.SetKeyRequest, context: Context) -> pb.KeyChange:  # noqa: N802
+        assignments = tuple(request.assignments)
+        change = await asyncio.to_thread(
+            self._access.keys.change, request.key_id, assignments, caller().actor, dry_run=request.dry_run
+        )
+        return to_wire(change, pb.KeyChange)
+
+    @unary
+    async def RotateKey(self, request: pb.RotateKeyRequest, context: Context) -> pb.NewKey:  # noqa: N802
+        actor, dry_run = caller().actor, request.dry_run
+
+        def rotate() -> NewKey:
+            old, new = self._access.keys.rotate(request.key_id, request.grace_s, actor, dry_run=dry_run)
+            if not dry_run:
+                self._secret_changed(old, new.key)
+            return new
+
+        return await self._new_key(rotate)
+
+    @unary
+    async def RevokeKey(self, request: pb.KeyRef, context: Context) -> pb.KeyChange:  # noqa: N802
+        change = await asyncio.to_thread(
+            self._access.keys.revoke, request.key_id, caller().actor, dry_run=request.dry_run
+        )
+        return to_wire(change, pb.KeyChange)
+
+    @unary
+    async def GetPolicy(self, request: pb.GetPolicyRequest, context: Context) -> pb.Policy:  # noqa: N802
+        version = request.version if request.HasField("version") else None
+        return to_wire(await asyncio.to_thread(self._access.policies.get, version), pb.Policy)
+
+    @unary
+    async def SetPolicy(self, request: pb.SetPolicyRequest, context: Context) -> pb.PolicyChange:  # noqa: N802
+        version = request.version if request.HasField("version") else None
+        change = await asyncio.to_thread(
+            self._access.policies.set,
+            _policy_change(request),
+            caller().actor,
+            version=version,
+            dry_run=request.dry_run,
+        )
+        return to_wire(change, pb.PolicyChange)
+
+    @unary
+    async def ListPolicies(self, request: pb.ListPoliciesRequest, context: Context) -> pb.PolicyVersions:  # noqa: N802
+        versions = await asyncio.to_thread(self._access.policies.history)
+        return to_wire(PolicyVersions(versions), pb.PolicyVersions)
+
+    @unary
+    async def ListOperators(self, request: pb.ListOperatorsRequest, context: Context) -> pb.OperatorList:  # noqa: N802
+        operators = await asyncio.to_thread(self._access.operators.all)
+        return to_wire(OperatorList(operators, time.time()), pb.OperatorList)
+
+    @unary
+    async def CreateOperator(self, request: pb.CreateOperatorRequest, context: Context) -> pb.NewOperator:  # noqa: N802
+        try:
+            role = Role(request.role)
+        except ValueError:
+            role = Role.UNSPECIFIED
+        new = await asyncio.to_thread(self._access.operators.create, request.name, role, caller().actor)
+        return to_wire(new, pb.NewOperator)
+
+    @unary
+    async def RevokeOperator(self, request: pb.OperatorRef, context: Context) -> pb.OperatorList:  # noqa: N802
+        revoked = await asyncio.to_thread(self._access.operators.revoke, request.operator_id, caller().actor)
+        return to_wire(OperatorList((revoked,), time.time()), pb.OperatorList)
+
+    @unary
+    async def ListAudit(self, request: pb.ListAuditRequest, context: Context) -> pb.AuditList:  # noqa: N802
+        entries = await asyncio.to_thread(self._access.audit.newest, request.limit)
+        return to_wire(AuditList(entries, time.time()), pb.AuditList)
+
+    async def _new_key(self, make: Callable[..., NewKey], *arguments: Any, **options: Any) -> pb.NewKey:
+        return to_wire(await asyncio.to_thread(make, *arguments, **options), pb.NewKey)
+
+
+def _policy_change(request: pb.SetPolicyRequest) -> Callable[[Policy], Policy]:
+    """What is to be done to the policy in force. Raises InvalidRequest."""
+    if not request.HasField("document"):
+        if not request.assignments:
+            raise InvalidRequest("assignments: nothing is to be set", param="assignments")
+        assignments = tuple(request.assignments)
+        return lambda policy: assigned(policy, assignments)
+    if request.assignments:
+        raise InvalidRequest("document: either a whole policy or assignments", param="document")
+    try:
+        wanted = policy_of(json.loads(request.document))
+    except ValueError as error:
+        raise InvalidRequest(f"document: this is no JSON: {error}", param="document") from None
+    return lambda policy: dataclasses.replace(wanted, version=policy.version)

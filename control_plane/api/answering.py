@@ -1,0 +1,68 @@
+"""How methods of a service answer: errors of the tree become statuses, and streams end with their operator."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import Any, Final, TypeVar, cast
+
+import grpc
+
+from control_plane.api.caller import caller
+from control_plane.contracts.errors import InferDeckError, InternalError
+from control_plane.contracts.wire.status import abort_with
+
+CHECK_EVERY_S: Final = 1.0
+"""How often a stream that says something asks whether its operator still may hear it."""
+
+Context = grpc.aio.ServicerContext[Any, Any]
+_Request = TypeVar("_Request")
+_Response = TypeVar("_Response")
+
+log = logging.getLogger(__name__)
+
+
+def unary(
+    method: Callable[[Any, _Request, Context], Awaitable[_Response]],
+) -> Callable[[Any, _Request, Context], Awaitable[_Response]]:
+    """Errors of the tree become statuses; any other is logged and becomes an internal one."""
+
+    @functools.wraps(method)
+    async def answer(self: Any, request: _Request, context: Context) -> _Response:
+        try:
+            return await method(self, request, context)
+        except Exception as error:
+            await abort_with(context, told(error, method.__name__))
+
+    return answer
+
+
+def stream(
+    method: Callable[[Any, Any, Context], AsyncIterator[_Response]],
+) -> Callable[[Any, Any, Context], AsyncIterator[_Response]]:
+    @functools.wraps(method)
+    async def answer(self: Any, request: Any, context: Context) -> AsyncIterator[_Response]:
+        checked = time.monotonic()
+        try:
+            async with contextlib.aclosing(cast(AsyncGenerator[_Response], method(self, request, context))) as answers:
+                async for response in answers:
+                    if time.monotonic() - checked > CHECK_EVERY_S:
+                        await caller().check()
+                        checked = time.monotonic()
+                    yield response
+        except Exception as error:
+            await abort_with(context, told(error, method.__name__))
+
+    return answer
+
+
+def told(error: Exception, method: str) -> InferDeckError:
+    if isinstance(error, InferDeckError):
+        return error
+    log.exception("a call failed", extra={"method": method})
+    return InternalError(
+        f"{method} failed inside the control plane: {type(error).__name__}", hint="inferdeck logs control-plane"
+    )
