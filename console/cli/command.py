@@ -108,6 +108,54 @@ def command(
     return register
 
 
+class Verbs:
+    """A command that has commands of its own: ``inferdeck NAME VERB``. ``bare`` is what it does without a verb."""
+
+    def __init__(
+        self, name: str, section: str, about: str, bare: Callable[..., Awaitable[None] | None] | None = None
+    ) -> None:
+        self.name = name
+        self._app = typer.Typer(
+            add_completion=False,
+            rich_markup_mode=None,
+            no_args_is_help=bare is None,
+            context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        )
+        if bare is not None:
+            self._app.callback(invoke_without_command=True)(_unless_verb(_bound(bare)))
+        app.add_typer(self._app, name=name, help=about, rich_help_panel=section)
+
+    def verb(
+        self, name: str
+    ) -> Callable[[Callable[..., Awaitable[None] | None]], Callable[..., Awaitable[None] | None]]:
+        """Register a function as ``inferdeck NAME VERB``."""
+
+        def register(function: Callable[..., Awaitable[None] | None]) -> Callable[..., Awaitable[None] | None]:
+            self._app.command(name)(_bound(function))
+            return function
+
+        return register
+
+
+def _unless_verb(function: Callable[..., None]) -> Callable[..., None]:
+    """Run only where no verb follows; options before one would be lost, so they are refused."""
+    signature = inspect.signature(function)
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+
+    @functools.wraps(function)
+    def run(*, context: typer.Context, **values: Any) -> None:
+        verb = context.invoked_subcommand
+        if verb is None:
+            function(**values)
+        elif any(values[name] not in (None, parameter.default) for name, parameter in signature.parameters.items()):
+            raise typer.BadParameter(f"options come after the verb: {context.info_name} {verb} …")
+
+    parameters = [context, *signature.parameters.values()]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # how typer reads it
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
 def _bound(function: Callable[..., Awaitable[None] | None]) -> Callable[..., None]:
     signature = inspect.signature(function, eval_str=True)
     _, *own = signature.parameters.values()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from console import figures
+from console.cli.describe_access import ACCESS_TELLERS
 from console.plain.resources import (
     EVENT_COLUMNS,
     RESOURCES,
@@ -39,8 +40,12 @@ Line = tuple[str, str]
 
 def related(kind: str, row: Any, snapshot: Snapshot) -> dict[str, Sequence[Any]]:
     """What belongs to an object: its requests, workers and last events, by kind."""
-    subject = f"{kind[:-1]}/{RESOURCES[kind].name(row)}"
     found: dict[str, Sequence[Any]] = {}
+    if kind == "keys":
+        found["requests"] = [r for r in snapshot.requests if r.key_id == row.id and r.phase.active]
+    if kind not in RESOURCES:
+        return found
+    subject = f"{kind[:-1]}/{RESOURCES[kind].name(row)}"
     if kind == "workers":
         found["requests"] = [r for r in snapshot.requests if r.worker_id == row.id and r.phase.active]
     elif kind == "gateways":
@@ -70,6 +75,7 @@ def describe(
         "gateways": _gateway,
         "requests": _request,
         "events": _event,
+        **ACCESS_TELLERS,
     }
     yield from tellers[kind](row, snapshot)
     if timeline is not None and timeline.spans:

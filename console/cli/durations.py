@@ -1,4 +1,4 @@
-"""Durations as people type them: ``30``, ``30s``, ``1.5m``, ``2h``."""
+"""Durations as people type them: ``30``, ``30s``, ``1.5m``, ``2h``, ``30d``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 
 from control_plane.contracts.errors import InvalidRequest
 
-_SHAPE = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
-_UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SHAPE = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
+_UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def duration(text: str, option: str) -> float:

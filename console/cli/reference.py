@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from control_plane.contracts.errors import InvalidRequest, NotFound
 
-KINDS = ("workers", "requests", "models", "pools", "gateways", "events")
+KINDS = ("workers", "requests", "models", "pools", "gateways", "events", "keys", "operators", "audit")
 _SHORT = {
     "w": "workers",
     "req": "requests",
@@ -17,9 +17,13 @@ _SHORT = {
     "p": "pools",
     "gw": "gateways",
     "ev": "events",
+    "k": "keys",
+    "op": "operators",
 }
 
 _SHAPES = {
+    "keys": re.compile(r"key-[0-9a-f]{12}"),
+    "operators": re.compile(r"op-[0-9a-f]{12}"),
     "requests": re.compile(r"(chatcmpl-|cmpl-)?req-.+"),
     "gateways": re.compile(r"g[0-9]+"),
     "workers": re.compile(r"[a-z0-9-]+-[0-9]+"),
@@ -32,7 +36,7 @@ def kind_of(word: str) -> str:
     if lowered in _SHORT:
         return _SHORT[lowered]
     for kind in KINDS:
-        if lowered in (kind, kind[:-1]):
+        if lowered in (kind, singular(kind)):
             return kind
     near = get_close_matches(lowered, KINDS, 1, 0.6)
     meant = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(KINDS)}"
@@ -40,7 +44,7 @@ def kind_of(word: str) -> str:
 
 
 def singular(kind: str) -> str:
-    return kind[:-1]
+    return kind.removesuffix("s")
 
 
 def references(words: Sequence[str]) -> list[tuple[str, str | None]]:

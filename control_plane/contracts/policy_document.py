@@ -39,11 +39,13 @@ _RANGES: Final = {
 
 
 def document_of(policy: Policy) -> dict[str, Any]:
+    """Tiers as they are served, the first first; tenants by name."""
+    tiers = sorted(policy.tiers.items(), key=lambda item: (-item[1].priority, item[0]))
     return {
         "version": policy.version,
         "limit_store_down": policy.limit_store_down,
-        "tiers": {name: _tier_document(tier) for name, tier in policy.tiers.items()},
-        "tenants": {name: limits_document(limits) for name, limits in policy.tenants.items()},
+        "tiers": {name: _tier_document(tier) for name, tier in tiers},
+        "tenants": {name: limits_document(limits) for name, limits in sorted(policy.tenants.items())},
     }
 
 

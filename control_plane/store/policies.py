@@ -108,5 +108,5 @@ def _keep_tiers_in_use(connection: sa.Connection, before: Policy, after: Policy)
             raise Conflict(
                 f"tiers.{tier}: these keys have this tier: {', '.join(users[:_NAMED])}{more}",
                 param=f"tiers.{tier}",
-                hint=f"inferdeck key set {users[0]} tier=…, or revoke it; then take the tier away",
+                hint=f"inferdeck key set {users[0]} tier=NAME, or revoke it; then take the tier away",
             )

@@ -29,4 +29,7 @@ from console.cli.commands import (
     plan,
     calibrate,
     key,
+    keys,
+    policy,
+    operator,
 )

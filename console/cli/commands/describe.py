@@ -22,7 +22,7 @@ _LABEL = 12
 async def describe(
     place: Place,
     what: Annotated[
-        list[str], typer.Argument(metavar="TYPE/NAME", help="worker/…, request/…, pool/…, gateway/… or model/….")
+        list[str], typer.Argument(metavar="TYPE/NAME", help="worker/…, request/…, pool/…, gateway/…, model/… or key/….")
     ],
     output: OutputOption = Format.TABLE,
     steps: Annotated[bool, typer.Option("--steps", help="Of a request: every engine step, a line each.")] = False,
@@ -30,13 +30,14 @@ async def describe(
         bool, typer.Option("--blocks", help="Of a worker: the block tables of its KV cache, now.")
     ] = False,
 ) -> None:
-    """Tell everything about one worker, request, pool, gateway or model.
+    """Tell everything about one worker, request, pool, gateway, model, key, operator or audit entry.
 
     A request is shown with its stages as a waterfall, and with what its engine's steps say of each.
     """
     from console.cli.describe import describe as tell
     from console.cli.describe import related
-    from console.plain.resources import RESOURCES, data_of
+    from console.cli.listing import listings
+    from console.plain.resources import data_of
 
     wanted = references(what)
     if any(name is None for _, name in wanted):
@@ -46,20 +47,22 @@ async def describe(
         await _blocks(place, wanted, output)
         return
     async with place.client() as client:
-        snapshot = await client.get_snapshot(finished_requests=True)
-        known = {request.id for request in snapshot.requests}
+        kinds = ["requests", *(kind for kind, _ in wanted)]
+        told, snapshot = await listings(client, kinds, everything=True, finished_requests=True)
+        assert snapshot is not None
+        there = {request.id for request in snapshot.requests}
         timelines = {
-            name: await client.timeline(name) for kind, name in wanted if kind == "requests" and name and name in known
+            name: await client.timeline(name) for kind, name in wanted if kind == "requests" and name and name in there
         }
     documents = []
     for number, (kind, name) in enumerate(wanted):
-        resource = RESOURCES[kind]
-        rows = {resource.name(row): row for row in resource.rows(snapshot)}
-        if name not in rows:
-            raise not_found(
-                kind, name or "", rows, place.command(f"get {kind}{' --all' if kind == 'requests' else ''}")
-            )
-        row = rows[name]
+        listing = told[kind]
+        found = listing.named(name or "")
+        if not found:
+            known = map(listing.name, listing.rows)
+            listed = place.command(f"get {kind}{' --all' if kind == 'requests' else ''}")
+            raise not_found(kind, name or "", known, listed)
+        row = found[-1]
         timeline = timelines.get(name or "") if kind == "requests" else None
         if output in (Format.JSON, Format.YAML):
             extra = {
@@ -67,10 +70,10 @@ async def describe(
             }
             if timeline is not None:
                 extra["spans"] = [data_of(span) for span in timeline.spans]
-            documents.append({**data_of(row), **extra})
+            documents.append({**listing.data(row), **extra})
             continue
         if output is Format.NAME:
-            out(f"{singular(kind)}/{literal(name)}")
+            out(f"{singular(kind)}/{literal(listing.name(row))}")
             continue
         if number:
             out("")

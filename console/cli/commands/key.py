@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from console.cli.command import USE, Place, command
+from console.cli.command import USE, Place, Verbs
 from console.cli.options import OutputOption
 from console.cli.output import Format, write_data, write_rows
 from console.home import read_key
@@ -25,13 +25,12 @@ class KeyFile:
     opens: str
 
 
-@command("key", USE)
 def key(
     place: Place,
     reveal: Annotated[bool, typer.Option("--reveal", help="Print the API key itself, and nothing else.")] = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Say in which files the API key and the operator key are.
+    """Callers' keys; without a verb, in which files the API key and the operator key are.
 
     For a client's environment: export OPENAI_API_KEY=$(inferdeck key --reveal)
     """
@@ -65,3 +64,6 @@ def key(
                 Column("OPENS", lambda row: row.opens, keep=1),
             ],
         )
+
+
+KEY = Verbs("key", USE, "Callers' keys; without a verb, where the home's own are.", key)

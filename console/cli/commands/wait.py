@@ -70,6 +70,8 @@ async def wait(
     [(kind, name)] = references([what])
     if name is None:
         raise InvalidRequest(f"which {singular(kind)}?", param="name", hint=place.command(f"get {kind}"))
+    if kind in ("keys", "operators", "audit"):
+        raise InvalidRequest(f"there is nothing to wait for with a {singular(kind)}", param="name")
     known = conditions(kind)
     condition = condition or next(iter(known))
     if condition not in known:
