@@ -148,7 +148,7 @@ async def test_the_request_id_of_a_write_is_the_callers(deck: Deck) -> None:
 
 
 async def test_what_is_done_to_the_fleet_is_audited_once_it_is_done(deck: Deck) -> None:
-    running = asyncio.create_task(deck.stream(tokens=2000, delay_s=0.05))
+    running = asyncio.create_task(deck.stream(tokens=1500, delay_s=0.05))
     snapshot = await deck.until(lambda snapshot: bool([r for r in snapshot.requests if r.phase.active]))
     request_id = next(request.id for request in snapshot.requests if request.phase.active)
     before = len(await audited(deck))
