@@ -54,15 +54,13 @@ async def audited(deck: Deck) -> list[AuditEntry]:
 async def status(url: str, key: str, model: str = "tiny") -> int:
     body = {"model": model, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
     async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
-        answer = await client.post(
-            f"{url}/v1/chat/completions", json=body, headers={"authorization": f"Bearer {key}"}
-        )
+        answer = await client.post(f"{url}/v1/chat/completions", json=body, headers={"authorization": f"Bearer {key}"})
     return answer.status_code
 
 
 async def comes_to(wanted: int, url: str, key: str, model: str = "tiny") -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while await status(url, key, model) != wanted:
+        while await status(url, key, model) != wanted:  # noqa: ASYNC110  # another process
             await asyncio.sleep(0.05)
 
 
@@ -72,7 +70,7 @@ async def test_a_viewer_looks_and_is_told_which_role_is_needed_for_more(deck: De
         before = len(await audited(deck))
         assert len((await viewer.get_snapshot()).workers) == 2
         assert (await viewer.access.policy()).tiers
-        assert [key.spec.name for key in (await viewer.access.keys()).keys][0] == "default"
+        assert (await viewer.access.keys()).keys[0].spec.name == "default"
         refused: list[tuple[Any, str]] = [
             (viewer.cordon("tiny-1"), "operator"),
             (viewer.cordon("tiny-1", dry_run=True), "operator"),
@@ -121,6 +119,11 @@ async def test_who_is_no_admin_cannot_join_as_a_router(deck: Deck, role: Role) -
         assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
 
 
+async def _to_the_end(stream: AsyncIterator[object]) -> None:
+    async for _ in stream:
+        pass
+
+
 async def test_a_revoked_operator_hears_no_more_not_even_on_an_open_stream(deck: Deck) -> None:
     async with someone(deck, Role.VIEWER) as (viewer, _):
         snapshots = aiter(viewer.watch(0.05))
@@ -129,10 +132,9 @@ async def test_a_revoked_operator_hears_no_more_not_even_on_an_open_stream(deck:
             assert (await admin.access.revoke_operator("a-viewer")).state == "revoked"
         with pytest.raises(Unauthenticated):
             await viewer.get_snapshot()
-        with pytest.raises(Unauthenticated):
-            async with asyncio.timeout(PATIENCE_S):
-                async for _ in snapshots:
-                    pass
+        async with asyncio.timeout(PATIENCE_S):
+            with pytest.raises(Unauthenticated):
+                await _to_the_end(snapshots)
 
 
 async def test_the_request_id_of_a_write_is_the_callers(deck: Deck) -> None:

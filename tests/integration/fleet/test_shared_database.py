@@ -33,6 +33,12 @@ def decks(tmp_path: Path, postgres: Postgres) -> Iterator[tuple[Deck, Deck]]:
         deck.clean_up()
 
 
+def printed_settings(deck: Deck) -> str:
+    arguments = ["settings", "--home", str(deck.home), "--config", str(deck.config)]
+    command = [sys.executable, "-m", "control_plane", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
 async def test_two_platforms_on_one_database_share_keys_and_policy_and_nothing_of_their_fleets(
     decks: tuple[Deck, Deck],
 ) -> None:
@@ -72,15 +78,10 @@ async def test_two_platforms_on_one_database_share_keys_and_policy_and_nothing_o
     pids = [pid for deck in decks for pid in deck.seen_pids if alive(pid)]
     assert len(pids) > 6
     arguments = [" ".join(psutil.Process(pid).cmdline()) for pid in pids]
-    settings = subprocess.run(
-        [sys.executable, "-m", "control_plane", "settings", "--home", str(one.home), "--config", str(one.config)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "store.url" in settings.stdout
+    settings = await asyncio.to_thread(printed_settings, one)
+    assert "store.url" in settings
     logs = [path.read_text() for deck in decks for path in (deck.home / "logs").iterdir()]
-    for text in (*arguments, *logs, one.said, two.said, settings.stdout, shown):
+    for text in (*arguments, *logs, one.said, two.said, settings, shown):
         assert PASSWORD not in text
     assert [await deck.stop() for deck in decks] == [0, 0]
 
