@@ -180,8 +180,18 @@ def _gateways(snapshot: Snapshot) -> Sequence[Column[GatewayView]]:
         Column("RESPONSES", responses_of, wide=True, keep=2),
         Column("RSS", lambda g: figures.size(g.rss_bytes or None), right=True, wide=True, keep=2),
         Column("CPU", lambda g: f"{g.cpu_s:.1f} s", right=True, wide=True, keep=2),
+        Column("LIMITS", limits_of, wide=True, keep=2, style=_limits_style),
         Column("PID", lambda g: str(g.pid or figures.NONE), right=True, wide=True, keep=2),
     )
+
+
+def limits_of(gateway: GatewayView) -> str:
+    """Where its rate limits are counted."""
+    return {"": "local", "up": "shared", "down": "store down"}.get(gateway.limit_store, gateway.limit_store)
+
+
+def _limits_style(gateway: GatewayView) -> str | None:
+    return "bad" if gateway.limit_store == "down" else None
 
 
 def _gateway_style(gateway: GatewayView) -> str:
