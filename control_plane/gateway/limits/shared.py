@@ -2,7 +2,7 @@
 
 Steps are asked for with a callback and sent by one task, in their order, all that wait in one round trip. While the
 server does not answer, every step is answered None at once, the ends of calls are kept for its return, and it is tried
-again twice a second.
+again twice a second. A call counts as running for half a minute after its gateway was last heard of.
 """
 
 from __future__ import annotations
@@ -24,10 +24,6 @@ from control_plane.gateway.limits.verdict import BUSY_S, Refusal, Standing
 log = logging.getLogger(__name__)
 
 TIMEOUT_S: Final = 0.1
-LEASE_S: Final = 30.0
-"""How long a call counts as running after its gateway was last heard of."""
-
-_RENEW_S: Final = LEASE_S / 3
 _TRY_AGAIN_S: Final = 0.5
 _BATCH: Final = 256
 _UNSENT: Final = 100_000
@@ -74,6 +70,7 @@ class SharedCounts:
             ) from None
         self._window_s = window_s
         self._timeout_s = timeout_s
+        self._lease_s = window_s / 2
         self._server: Any = Valkey.from_url(url, socket_connect_timeout=timeout_s)
         self._script = _SCRIPT.read_text()
         self._sha = ""
@@ -82,6 +79,7 @@ class SharedCounts:
         self._running: dict[str, Step] = {}
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = False
         self.up = True
         self.up_since = time.monotonic() - window_s
         self.errors = 0
@@ -99,9 +97,11 @@ class SharedCounts:
             if not (self.up and self._queue):
                 break
             await asyncio.sleep(self._timeout_s / 10)
+        self._stopping = True
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        # A connection that is just being made may keep the cancellation to itself.
+        await asyncio.wait(self._tasks, timeout=2 * self._timeout_s)
         await self._server.aclose()
 
     def ask(self, op: str, call: str, scopes: tuple[Scope, ...], tokens: int, then: Then | None) -> None:
@@ -118,7 +118,7 @@ class SharedCounts:
             self._unanswered(step)
 
     async def _send_all(self) -> None:
-        while True:
+        while not self._stopping:
             if not self.up:
                 await asyncio.sleep(_TRY_AGAIN_S)
             elif not self._queue:
@@ -175,7 +175,7 @@ class SharedCounts:
             keys += (f"{name}:charges", f"{name}:tokens", f"{name}:running")
             bounds = (scope.limits.rpm, scope.limits.tpm, scope.limits.concurrency)
             limits += (-1 if bound is None else bound for bound in bounds)
-        window, lease = int(self._window_s * 1e6), int(LEASE_S * 1e6)
+        window, lease = int(self._window_s * 1e6), int(self._lease_s * 1e6)
         return [len(keys), *keys, step.op, step.call, step.tokens, window, lease, *limits]
 
     def _failed(self, batch: Sequence[Step], error: Exception) -> None:
@@ -198,7 +198,7 @@ class SharedCounts:
         self.up = True
         self.up_since = time.monotonic()
         log.warning("the store of limits answers again")
-        oldest = time.monotonic() - self._window_s - LEASE_S
+        oldest = time.monotonic() - self._window_s - self._lease_s
         self._queue = [step for step in self._unsent.values() if step.asked_mono > oldest] + self._queue
         self._unsent.clear()
 
@@ -211,7 +211,7 @@ class SharedCounts:
 
     async def _renew(self) -> None:
         while True:
-            await asyncio.sleep(_RENEW_S)
+            await asyncio.sleep(self._lease_s / 3)
             for step in tuple(self._running.values()):
                 if self.up:
                     self._queue.append(Step("renew", step.call, step.scopes))

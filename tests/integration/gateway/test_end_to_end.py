@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from control_plane.contracts.fleet import RequestPhase
+from control_plane.contracts.grant import Grant
 from control_plane.gateway.server import Gateway
 from tests.integration.gateway.rig import CHAT, KEY, Answer, Keys, RawClient, events, joined, request, serving
 from tests.integration.router.rig import MODEL, TOKENIZER, worker_load, worker_requests
@@ -64,8 +65,10 @@ def body(script: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def platform(workers: Sequence[Any], **settings: Any) -> AsyncIterator[Platform]:
-    async with routing(workers, **settings) as routed, serving(routed.router, Keys()) as (gateway, http, _, _):
+async def platform(workers: Sequence[Any], grant: Grant | None = None, **settings: Any) -> AsyncIterator[Platform]:
+    keys = Keys()
+    keys.granted[KEY] = grant or keys.granted[KEY]
+    async with routing(workers, **settings) as routed, serving(routed.router, keys) as (gateway, http, _, _):
         yield Platform(routed, gateway, http)
 
 
@@ -241,7 +244,7 @@ async def test_an_operator_cancels(stream: bool) -> None:
 async def test_a_model_without_workers_is_held_and_then_refused() -> None:
     async with (
         routing([], queue_timeout_s=0.2) as routed,
-        serving(routed.router, Keys(), wait_s=0.3) as (_, http, _, _),
+        serving(routed.router, Keys(), options={"wait_s": 0.3}) as (_, http, _, _),
     ):
         for model, status in ((MODEL, 503), ("nope", 404)):
             response = await http.post(CHAT, json=body({}) | {"model": model})
