@@ -10,6 +10,7 @@ from console.plain.resources import (
     EVENT_COLUMNS,
     RESOURCES,
     clock,
+    gateway_status,
     limits_of,
     load_of,
     note_of,
@@ -173,7 +174,7 @@ def _model(model: ModelView, _: Snapshot) -> Iterator[Line]:
 def _gateway(gateway: GatewayView, snapshot: Snapshot) -> Iterator[Line]:
     now = snapshot.taken_unix
     yield "gateway", gateway.id
-    yield "status", "ready" if gateway.ready else "not ready"
+    yield "status", gateway_status(gateway)
     yield "url", gateway.url or figures.NONE
     yield (
         "process",

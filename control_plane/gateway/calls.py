@@ -11,7 +11,6 @@ Everything is a callback on the event loop; the lane is the only other thread. A
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 import time
@@ -39,9 +38,6 @@ from control_plane.gateway.schema.json_text import read_object
 log = logging.getLogger(__name__)
 
 CLIENT_LEFT = "client_disconnected"
-
-_LAST_WORDS_S = 1.0
-"""How long a worker has to tell what a call that was ended had generated, in seconds."""
 
 _MESSAGE_CHARACTERS = 64
 """What rendering a message costs beside its text, as characters of text."""
@@ -363,25 +359,13 @@ class Call:
             sink.close()
         ran = handle is not None and bool(handle.worker_id)
         if handle is not None:
-            if ran and not self._generation.stream:
-                self._settle_later(handle)
-            else:
-                handle.cancel(CLIENT_LEFT)
+            told = None
+            if ran and not self._generation.stream and self._admission is not None:
+                # Nothing is known yet of what a plain call has generated.
+                told = self._admission.settle_when_told(self._prompt_tokens)
+                self._admission = None
+            handle.cancel(CLIENT_LEFT, told)
         self._end(ran=ran, counts=True)
-
-    def _settle_later(self, handle: CallHandle) -> None:
-        """Nothing is known yet of what a plain call has generated: its worker tells that when it has stopped."""
-        admission, prompt_tokens = self._admission, self._prompt_tokens
-        self._admission = None
-        assert admission is not None
-        settle = admission.settle
-        timer = asyncio.get_running_loop().call_later(_LAST_WORDS_S, settle, prompt_tokens)
-
-        def told(generated: int) -> None:
-            timer.cancel()
-            settle(prompt_tokens + generated)
-
-        handle.cancel(CLIENT_LEFT, told)
 
     def _refuse(self, error: InferDeckError) -> None:
         if self._ended:

@@ -6,6 +6,7 @@ the store is gone; for a minute after the store's return it is obeyed too, since
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 
@@ -18,6 +19,9 @@ from control_plane.gateway.limits.shared import GIVE_BACK, Reply, SharedCounts
 from control_plane.gateway.limits.verdict import Refusal, Standing
 
 _GRANTS = 10_000
+
+_LAST_WORDS_S = 1.0
+"""How long a worker has to tell what a call that was ended had generated, in seconds."""
 
 Then = Callable[[InferDeckError | None], None]
 
@@ -141,6 +145,17 @@ class Admission:
             limiter.refunded += max(0, self._held - taken)
         if limiter.shared is not None:
             limiter.shared.ask("settle", self._name, self._scopes, GIVE_BACK if tokens is None else tokens, None)
+
+    def settle_when_told(self, prompt: int) -> Callable[[int], None]:
+        """The call has been ended, and its worker will say what it had generated; when it does not, that was nothing
+        for all we know."""
+        timer = asyncio.get_running_loop().call_later(_LAST_WORDS_S, self.settle, prompt)
+
+        def told(generated: int) -> None:
+            timer.cancel()
+            self.settle(prompt + generated)
+
+        return told
 
     def headers(self) -> bytes:
         """As things stood when this call was last decided on."""
