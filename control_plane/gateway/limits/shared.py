@@ -2,12 +2,14 @@
 
 Steps are asked for with a callback and sent by one task, in their order, all that wait in one round trip. While the
 server does not answer, every step is answered None at once, the ends of calls are kept for its return, and it is tried
-again twice a second. A call counts as running for half a minute after its gateway was last heard of.
+again twice a second; while nobody calls, it is looked at every two seconds. A call counts as running for half a minute
+after its gateway was last heard of.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.resources
 import logging
 import time
@@ -25,6 +27,10 @@ log = logging.getLogger(__name__)
 
 TIMEOUT_S: Final = 0.1
 _TRY_AGAIN_S: Final = 0.5
+_LOOK_S: Final = 2.0
+_PATIENCE: Final = 5
+"""How many times longer a look at the server may take, for which nobody waits."""
+
 _BATCH: Final = 256
 _UNSENT: Final = 100_000
 _FACTS: Final = 7
@@ -121,12 +127,13 @@ class SharedCounts:
         while not self._stopping:
             if not self.up:
                 await asyncio.sleep(_TRY_AGAIN_S)
-            elif not self._queue:
+            elif not self._queue and self._sha:
                 self._wake.clear()
-                await self._wake.wait()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), _LOOK_S)
             batch, self._queue = self._queue[:_BATCH], self._queue[_BATCH:]
             try:
-                async with asyncio.timeout(self._timeout_s):
+                async with asyncio.timeout(self._timeout_s if batch else _PATIENCE * self._timeout_s):
                     answers = await self._send(batch)
             except asyncio.CancelledError:
                 raise
@@ -139,19 +146,24 @@ class SharedCounts:
                 self._tell(step, _reply(step, answer))
 
     async def _send(self, batch: Sequence[Step]) -> list[Any]:
-        """The script's answers. Also asks the server for its script's name when there is nothing else to send."""
-        if not self._sha or not batch:
+        """The script's answers. With nothing to send it looks whether the server is there."""
+        if not self._sha:
             self._sha = await self._server.script_load(self._script)
+        elif not batch and not (await self._server.script_exists(self._sha))[0]:
+            await self._started_anew()
         answers = await self._evaluate(batch)
         if any(type(answer).__name__ == "NoScriptError" for answer in answers):
-            # It has been started anew: none of them ran, and it may have forgotten everything.
-            self.up_since = time.monotonic()
-            self._sha = await self._server.script_load(self._script)
+            await self._started_anew()  # none of them ran
             answers = await self._evaluate(batch)
         for answer in answers:
             if isinstance(answer, Exception):
                 raise answer
         return answers
+
+    async def _started_anew(self) -> None:
+        """It knows the script no more: it may have forgotten everything."""
+        self.up_since = time.monotonic()
+        self._sha = await self._server.script_load(self._script)
 
     async def _evaluate(self, batch: Sequence[Step]) -> list[Any]:
         if not batch:
