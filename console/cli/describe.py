@@ -11,6 +11,8 @@ from console.plain.resources import (
     EVENT_COLUMNS,
     RESOURCES,
     clock,
+    gateway_status,
+    limits_of,
     load_of,
     note_of,
     quantile,
@@ -178,7 +180,7 @@ def _model(model: ModelView, _: Snapshot) -> Iterator[Line]:
 def _gateway(gateway: GatewayView, snapshot: Snapshot) -> Iterator[Line]:
     now = snapshot.taken_unix
     yield "gateway", gateway.id
-    yield "status", "ready" if gateway.ready else "not ready"
+    yield "status", gateway_status(gateway)
     yield "url", gateway.url or figures.NONE
     yield (
         "process",
@@ -191,6 +193,7 @@ def _gateway(gateway: GatewayView, snapshot: Snapshot) -> Iterator[Line]:
     yield "responses", responses_of(gateway)
     yield "speed", f"{figures.rate(gateway.tokens_per_s)} tok/s"
     yield from _latency(gateway.latency)
+    yield "limits", f"{limits_of(gateway)} · {gateway.reserved_tokens:,} tokens reserved"
     yield "memory", f"{figures.size(gateway.rss_bytes or None)} · {gateway.cpu_s:.1f} s of CPU"
     reported = gateway.report_unix
     yield "reported", f"{figures.seconds(max(0.0, now - reported))} ago" if reported else "never"

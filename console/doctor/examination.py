@@ -6,7 +6,7 @@ from importlib import metadata
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from console.doctor import machine, places, software
+from console.doctor import limits, machine, places, software
 from console.doctor.finding import Finding, fail, ok
 from console.doctor.settings import Settings, read_settings
 from console.figures import plural
@@ -41,6 +41,7 @@ def examine(home: Home, config: Path | None, *, quick: bool) -> tuple[list[Findi
             machine.port(name, str(settings.get(f"{name}.host")), int(settings.get(f"{name}.port")), ours=ours)
             for name in ("gateway", "api")
         ]
+        found.append(limits.limits(str(settings.get("limits.url", "")), int(settings.get("gateway.replicas", 1))))
         found += [machine.disk("model cache", cache), *(places.model(pool, cache) for pool in pools)]
     return found, settings
 

@@ -166,7 +166,7 @@ def _gateways(snapshot: Snapshot) -> Sequence[Column[GatewayView]]:
     now = snapshot.taken_unix
     return (
         Column("NAME", lambda g: g.id, keep=9),
-        Column("STATUS", lambda g: "ready" if g.ready else "not ready", keep=8, style=_gateway_style),
+        Column("STATUS", gateway_status, keep=8, style=_gateway_style),
         Column("URL", lambda g: g.url or figures.NONE, keep=7),
         Column("IN-FLIGHT", lambda g: str(g.in_flight), right=True, keep=6),
         Column("QUEUED", lambda g: str(g.queued), right=True),
@@ -180,12 +180,27 @@ def _gateways(snapshot: Snapshot) -> Sequence[Column[GatewayView]]:
         Column("RESPONSES", responses_of, wide=True, keep=2),
         Column("RSS", lambda g: figures.size(g.rss_bytes or None), right=True, wide=True, keep=2),
         Column("CPU", lambda g: f"{g.cpu_s:.1f} s", right=True, wide=True, keep=2),
+        Column("LIMITS", limits_of, wide=True, keep=2, style=_limits_style),
         Column("PID", lambda g: str(g.pid or figures.NONE), right=True, wide=True, keep=2),
     )
 
 
+def limits_of(gateway: GatewayView) -> str:
+    """Where its rate limits are counted."""
+    return {"": "local", "up": "shared", "down": "store down"}.get(gateway.limit_store, gateway.limit_store)
+
+
+def _limits_style(gateway: GatewayView) -> str | None:
+    return "bad" if gateway.limit_store == "down" else None
+
+
+def gateway_status(gateway: GatewayView) -> str:
+    status = "ready" if gateway.ready else "not ready"
+    return f"{status}, limit store down" if gateway.limit_store == "down" else status
+
+
 def _gateway_style(gateway: GatewayView) -> str:
-    return "good" if gateway.ready else "bad"
+    return "good" if gateway.ready and gateway.limit_store != "down" else "bad"
 
 
 def responses_of(gateway: GatewayView) -> str:

@@ -6,7 +6,7 @@ deltas come back into a ``CallSink``. The embedded router and a remote one imple
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -58,8 +58,10 @@ class CallHandle(Protocol):
         """Where it runs now; empty while it waits."""
         ...
 
-    def cancel(self, reason: str) -> None:
-        """The client left: stop the generation wherever it is. The sink hears nothing more. Idempotent."""
+    def cancel(self, reason: str, used: Callable[[int], None] | None = None) -> None:
+        """The client left: stop the generation wherever it is. The sink hears nothing more. Idempotent.
+
+        ``used`` hears how many tokens had been generated, when the worker tells: later, or never if it is lost."""
         ...
 
 

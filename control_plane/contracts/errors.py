@@ -15,6 +15,7 @@
     │   ├── UnsupportedMediaType      415  unsupported_media_type
     │   ├── HeadersTooLarge           431  headers_too_large
     │   └── Throttled                 429  rate_limit_exceeded, tier_throttled
+    │       └── TokensThrottled            rate_limit_exceeded, of tokens
     ├── Unavailable               ours, and it passes: 503  overloaded, no_capacity, model_loading, draining, …
     ├── RequestCancelled          499  request_cancelled: the client left, or an operator cancelled
     ├── WorkerLost                502  worker_lost: the worker died before or during generation
@@ -159,6 +160,12 @@ class Throttled(RequestRefused):
 
     status = Status(429, "RESOURCE_EXHAUSTED", "requests")
     default_reason = DropReason.RATE_LIMIT_EXCEEDED
+
+
+class TokensThrottled(Throttled):
+    """429: over a limit of tokens."""
+
+    status = Status(429, "RESOURCE_EXHAUSTED", "tokens")
 
 
 class Unavailable(InferDeckError):

@@ -96,6 +96,8 @@ class GatewayView:
     tokens_per_s: float = 0.0
     rss_bytes: int = 0
     cpu_s: float = 0.0
+    reserved_tokens: int = 0
+    limit_store: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +232,8 @@ class GatewayStats:
     output_tokens_total: int = 0
     rss_bytes: int = 0
     cpu_s: float = 0.0
+    reserved_tokens: int = 0
+    limit_store: str = ""
 
 
 @dataclass(frozen=True, slots=True)

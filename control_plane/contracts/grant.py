@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from control_plane.contracts.policy import DEFAULT_TENANT, DEFAULT_TIER, NO_LIMITS, Limits
+from control_plane.contracts.policy import DEFAULT_TENANT, DEFAULT_TIER, NO_LIMITS, Limits, StoreDown
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class Grant:
     queue_deadline_s: float = 30.0
     models: tuple[str, ...] = ()
     expires_unix: float | None = None
+    limit_store_down: StoreDown = "open"
 
     def allows(self, model: str) -> bool:
         """Whether this model may be called and seen."""

@@ -53,6 +53,24 @@ GATEWAY_CONNECTIONS_DROPPED = Metric(
     Kind.COUNTER,
     "Client connections that were ended at once because as many as there may be were open.",
 )
+GATEWAY_TOKENS_RESERVED = Metric(
+    "inferdeck_gateway_limit_tokens_reserved", Kind.COUNTER, "Tokens that calls with limits have reserved."
+)
+GATEWAY_TOKENS_SETTLED = Metric(
+    "inferdeck_gateway_limit_tokens_settled", Kind.COUNTER, "Tokens that calls with limits were charged in the end."
+)
+GATEWAY_TOKENS_REFUNDED = Metric(
+    "inferdeck_gateway_limit_tokens_refunded", Kind.COUNTER, "Reserved tokens that were not needed in the end."
+)
+GATEWAY_TOKENS_HELD = Metric(
+    "inferdeck_gateway_limit_tokens_held", Kind.GAUGE, "Tokens that calls hold which have not ended."
+)
+GATEWAY_LIMIT_STORE_UP = Metric(
+    "inferdeck_gateway_limit_store_up", Kind.GAUGE, "Whether the store that limits are shared in answers, 1 or 0."
+)
+GATEWAY_LIMIT_STORE_ERRORS = Metric(
+    "inferdeck_gateway_limit_store_errors", Kind.COUNTER, "How often the store of limits gave no answer in time."
+)
 GATEWAY_PROMPT_TOKENS = Metric(
     "inferdeck_gateway_prompt_tokens", Kind.COUNTER, "Prompt tokens of calls that were submitted.", ("model",)
 )

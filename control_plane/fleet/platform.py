@@ -52,7 +52,7 @@ class Platform:
         self.events = Events(EventLog(database, site=site), self.changes)
         self.pools = Pools(settings.pools, home, store)
         self.controller = Controller(self.pools, launcher, self.events, self.requests, self.changes, store.cordoned())
-        self.routers = Routers(self.requests, self.changes, self.controller.progressed)
+        self.routers = Routers(self.requests, self.changes, self.controller.progressed, self._limit_store)
         self.gateways = Gateways(settings.gateway, home, config, self.events, self.routers, self.changes, urls_changed)
         self.operations = Operations(
             self.controller, self.pools, self.events, self.requests, self.routers, self.changes
@@ -142,6 +142,13 @@ class Platform:
         log.info(message)
         self._progress.append(ShutdownProgress(message, done))
         self.changes.bump()
+
+    def _limit_store(self, gateway_id: str, state: str) -> None:
+        if state == "down":
+            message = "the store of rate limits does not answer; until it does, the policy's limit_store_down holds"
+            self.events.record("limit_store_down", f"gateway/{gateway_id}", message, "error")
+        else:
+            self.events.record("limit_store_up", f"gateway/{gateway_id}", "the store of rate limits answers again")
 
     def _remove_drafts(self) -> None:
         """Half-written files of processes that were killed while they wrote."""

@@ -59,12 +59,20 @@ class Session:
 
 
 class Routers:
-    """``on_progress`` is told of workers whose tokens reached a router."""
+    """``on_progress`` is told of workers whose tokens reached a router, ``on_limit_store`` of gateways whose store of
+    limits came or went: "up" or "down"."""
 
-    def __init__(self, requests: Requests, changes: Changes, on_progress: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        requests: Requests,
+        changes: Changes,
+        on_progress: Callable[[str], None],
+        on_limit_store: Callable[[str, str], None] = lambda gateway_id, state: None,
+    ) -> None:
         self._requests = requests
         self._changes = changes
         self._on_progress = on_progress
+        self._on_limit_store = on_limit_store
         self._sessions: dict[str, Session] = {}
         self._asked: dict[str, dict[str, asyncio.Future[CancelOutcome]]] = {}
 
@@ -93,7 +101,10 @@ class Routers:
             return
         now = time.monotonic()
         session.report_unix = time.time()
+        before = session.stats.limit_store
         session.measure(now, report)
+        if (state := session.stats.limit_store) != before and "down" in (before, state):
+            self._on_limit_store(session.identity.id, state)
         for worker_id in report.ttft.keys() | report.itl.keys():
             self._requests.measured(worker_id, now, report.ttft.get(worker_id), report.itl.get(worker_id))
         progressed = self._requests.report(session.identity.id, report.active, report.ended)

@@ -152,4 +152,6 @@ def _gateway_view(gateway_id: str, pid: int, url: str, session: Session | None, 
         tokens_per_s=session.tokens_per_s(),
         rss_bytes=stats.rss_bytes,
         cpu_s=stats.cpu_s,
+        reserved_tokens=stats.reserved_tokens,
+        limit_store=stats.limit_store,
     )

@@ -181,7 +181,11 @@ class GatewayApp:
         allow = b""
         if isinstance(error, MethodNotAllowed):
             allow = b"allow: %b\r\n" % error.hint.encode()
-        exchange.refuse(error, allow)
+        route: Route | None = exchange.route
+        if route is not None and route.posted:
+            self._desk.refuse(exchange, error, allow)
+        else:
+            exchange.refuse(error, allow)
 
     # routes
 

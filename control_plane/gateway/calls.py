@@ -2,8 +2,9 @@
 
 ::
 
-    body ─▶ schema ─▶ tokenizer known? ─▶ lane: template, tokens ─▶ fits? ─▶ router.submit ─▶ sink ─▶ ended
-                       └ wait for a worker                                        the client may leave anywhere
+    body ─▶ schema ─▶ admission ─▶ tokenizer known? ─▶ lane: template, tokens ─▶ fits? ─▶ reservation
+                                    └ wait for a worker
+         ─▶ router.submit ─▶ sink ─▶ ended, settled                                the client may leave anywhere
 
 Everything is a callback on the event loop; the lane is the only other thread. A call has no task of its own.
 """
@@ -16,7 +17,7 @@ import time
 from dataclasses import dataclass
 
 from control_plane.contracts.call import CallHandle, RoutedCall, Router
-from control_plane.contracts.errors import DropReason, InferDeckError, InternalError, InvalidRequest
+from control_plane.contracts.errors import DropReason, InferDeckError, InternalError, InvalidRequest, RequestRefused
 from control_plane.contracts.fleet import Stage
 from control_plane.contracts.policy import DEFAULT_TENANT
 from control_plane.contracts.worker import Delta, Done, Finish, FinishReason, Sampling
@@ -27,6 +28,8 @@ from control_plane.gateway.answer.sinks import PlainSink, Sink, StreamSink
 from control_plane.gateway.figures import Figures
 from control_plane.gateway.http.exchange import Exchange
 from control_plane.gateway.models_api import check_model
+from control_plane.gateway.limits.limiter import Admission, Limiter
+from control_plane.gateway.limits.spending import charge, reservation
 from control_plane.gateway.prompt.lanes import Job, Lanes
 from control_plane.gateway.prompt.model_prompt import ModelPrompt
 from control_plane.gateway.prompt.models import ModelPrompts, Waiter
@@ -36,6 +39,7 @@ from control_plane.gateway.schema.json_text import read_object
 log = logging.getLogger(__name__)
 
 CLIENT_LEFT = "client_disconnected"
+
 _MESSAGE_CHARACTERS = 64
 """What rendering a message costs beside its text, as characters of text."""
 
@@ -53,6 +57,7 @@ class Desk:
     figures: Figures
     wait_s: float
     active: dict[str, Call]
+    limiter: Limiter
 
     def take(self, exchange: Exchange, *, chat: bool) -> None:
         """Start a call. Raises InferDeckError for a body that is none, or a model that the key may not call."""
@@ -60,6 +65,18 @@ class Desk:
         generation = read(read_object(exchange.take_body()))
         check_model(exchange.grant, generation.model)
         Call(self, exchange, generation, chat=chat).start()
+
+    def refuse(self, exchange: Exchange, error: InferDeckError, headers: bytes = b"") -> None:
+        """Answer a request of which nothing was counted; a caller with a key is told how its limits stand."""
+
+        def answer(limits: bytes) -> None:
+            exchange.limits = limits
+            exchange.refuse(error, headers)
+
+        if exchange.grant is None:
+            exchange.refuse(error, headers)
+        else:
+            self.limiter.look(exchange.grant, answer)
 
     def fail_all(self, error: InferDeckError) -> None:
         for call in tuple(self.active.values()):
@@ -75,6 +92,7 @@ class Call:
     """Also the owner of its answer."""
 
     __slots__ = (
+        "_admission",
         "_chat",
         "_desk",
         "_ended",
@@ -83,6 +101,7 @@ class Call:
         "_handle",
         "_job",
         "_param",
+        "_prompt_tokens",
         "_sink",
         "_tokenise_mono",
         "_waiter",
@@ -94,6 +113,8 @@ class Call:
         self._generation = generation
         self._chat = chat
         self._param = "messages" if chat else "prompt"
+        self._admission: Admission | None = None
+        self._prompt_tokens = 0
         self._waiter: Waiter | None = None
         self._job: Job[list[int]] | None = None
         self._sink: Sink | None = None
@@ -108,12 +129,13 @@ class Call:
             exchange.request_id += f"-{random.getrandbits(32):08x}"
         self._desk.active[exchange.request_id] = self
         exchange.on_gone = self._gone
-        prompt = self._desk.prompts.get(model)
-        if prompt is None:
-            self._waiter = Waiter(self._tokenizer_known, exchange.arrival_mono + self._desk.wait_s)
-            self._desk.prompts.wait(model, self._waiter)
+        if self._desk.prompts.get(model) is not None or any(
+            known.name == model for known in self._desk.router.models()
+        ):
+            self._admit()
         else:
-            self._tokenise(prompt)
+            # No such model, or the router has heard of none yet: waiting tells.
+            self._wait()
 
     def fail(self, error: InferDeckError) -> None:
         """End the call with this error, wherever it is."""
@@ -131,14 +153,33 @@ class Call:
             self._handle.cancel(DropReason.INTERNAL_ERROR)
 
     def ended(self) -> None:
-        self._end()
+        assert self._sink is not None
+        self._end(ran=self._sink.whole, counts=isinstance(self._exchange.refused, RequestRefused))
 
     # steps
+
+    def _admit(self) -> None:
+        self._admission = self._desk.limiter.admission(self._exchange.grant)
+        self._admission.enter(self._admitted)
+
+    def _admitted(self, refused: InferDeckError | None) -> None:
+        if refused is not None:
+            self._refuse(refused)
+        elif (prompt := self._desk.prompts.get(self._generation.model)) is not None:
+            self._tokenise(prompt)
+        else:
+            self._wait()
+
+    def _wait(self) -> None:
+        self._waiter = Waiter(self._tokenizer_known, self._exchange.arrival_mono + self._desk.wait_s)
+        self._desk.prompts.wait(self._generation.model, self._waiter)
 
     def _tokenizer_known(self, answer: ModelPrompt | InferDeckError) -> None:
         self._waiter = None
         if isinstance(answer, InferDeckError):
             self._refuse(answer)
+        elif self._admission is None:
+            self._admit()
         else:
             self._tokenise(answer)
 
@@ -164,17 +205,45 @@ class Call:
             if job.error is not None:
                 raise job.error
             ids = job.result or []
-            self._submit(prompt, ids, self._bound(prompt, len(ids)))
+            self._reserve(prompt, ids, self._bound(prompt, len(ids)))
         except InferDeckError as error:
             self._refuse(error)
         except Exception as error:
-            log.error("a call could not be started", exc_info=error, extra={"request_id": self._exchange.request_id})
-            self._refuse(InternalError("The request could not be started."))
+            self._refuse(self._fault(error))
+
+    def _reserve(self, prompt: ModelPrompt, ids: list[int], max_tokens: int) -> None:
+        generation, admission = self._generation, self._admission
+        assert admission is not None
+        _check_vocabulary(generation, prompt)
+        self._prompt_tokens = len(ids)
+        most = reservation(
+            len(ids),
+            asked=generation.max_tokens,
+            room=max_tokens,
+            choices=generation.choices,
+            grant=self._exchange.grant,
+            whole_limit=admission.whole_limit(),
+        )
+        admission.reserve(most, lambda refused: self._reserved(prompt, ids, max_tokens, refused))
+
+    def _reserved(self, prompt: ModelPrompt, ids: list[int], max_tokens: int, refused: InferDeckError | None) -> None:
+        try:
+            if refused is not None:
+                raise refused
+            self._exchange.limits = self._headers()
+            self._submit(prompt, ids, max_tokens)
+        except InferDeckError as error:
+            self._refuse(error)
+        except Exception as error:
+            self._refuse(self._fault(error))
+
+    def _fault(self, error: Exception) -> InternalError:
+        log.error("a call could not be started", exc_info=error, extra={"request_id": self._exchange.request_id})
+        return InternalError("The request could not be started.")
 
     def _submit(self, prompt: ModelPrompt, ids: list[int], max_tokens: int) -> None:
         generation, exchange, desk = self._generation, self._exchange, self._desk
         now = time.monotonic()
-        _check_vocabulary(generation, prompt)
         figures = desk.figures.model(generation.model)
         figures.tokenise.add(now - self._tokenise_mono)
         sink = self._make_sink(prompt)
@@ -288,18 +357,37 @@ class Call:
 
     def _gone(self) -> None:
         """The client has left: nothing more is done for it, from here to the engine."""
-        if self._sink is not None:
-            self._sink.close()
-        if self._handle is not None:
-            self._handle.cancel(CLIENT_LEFT)
-        self._end()
+        sink, handle = self._sink, self._handle
+        if sink is not None:
+            sink.close()
+        ran = handle is not None and bool(handle.worker_id)
+        if handle is not None:
+            told = None
+            if ran and not self._generation.stream and self._admission is not None:
+                # Nothing is known yet of what a plain call has generated.
+                told = self._admission.settle_when_told(self._prompt_tokens)
+                self._admission = None
+            handle.cancel(CLIENT_LEFT, told)
+        self._end(ran=ran, counts=True)
 
     def _refuse(self, error: InferDeckError) -> None:
-        if not self._ended:
-            self._end()
+        if self._ended:
+            return
+        known = self._admission is not None
+        if known:
+            self._exchange.limits = self._headers()
+        # A call that was too long has cost a tokenizer's time: it counts as a request. What is our fault does not.
+        self._end(counts=isinstance(error, RequestRefused))
+        if known:
             self._exchange.refuse(error)
+        else:
+            self._desk.refuse(self._exchange, error)
 
-    def _end(self) -> None:
+    def _headers(self) -> bytes:
+        return self._admission.headers() if self._admission is not None else b""
+
+    def _end(self, *, ran: bool = False, counts: bool = False) -> None:
+        """``ran``: a worker has had it, whatever came of it; ``counts``: it is a request even if it has not."""
         if self._ended:
             return
         self._ended = True
@@ -309,6 +397,9 @@ class Call:
         if self._job is not None:
             self._job.cancelled = True
         sink = self._sink
+        if self._admission is not None:
+            taken = charge(self._prompt_tokens, sink.output_tokens if sink is not None else 0, ran=ran)
+            self._admission.settle(0 if taken is None and counts else taken)
         if sink is not None:
             figures = self._desk.figures.model(self._generation.model)
             figures.duration.add(time.monotonic() - self._exchange.arrival_mono)

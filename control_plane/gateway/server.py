@@ -12,7 +12,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import resource
+import secrets
 import sys
 import time
 from collections.abc import Coroutine
@@ -30,6 +32,8 @@ from control_plane.gateway.auth import KeyGate, Keys
 from control_plane.gateway.calls import Call, Desk
 from control_plane.gateway.figures import Figures
 from control_plane.gateway.http.listener import Listener, bind
+from control_plane.gateway.limits.limiter import Limiter
+from control_plane.gateway.limits.shared import SharedCounts
 from control_plane.gateway.options import GatewayOptions
 from control_plane.gateway.prompt.lanes import Lanes
 from control_plane.gateway.prompt.models import ModelPrompts
@@ -51,6 +55,7 @@ class Gateway:
         self._registry = registry
         self._figures = Figures()
         self._active: dict[str, Call] = {}
+        self._limiter: Limiter | None = None
         self._router: Router | None = None
         self._listener: Listener | None = None
         self._socket = bind(options.host, options.port)
@@ -76,7 +81,15 @@ class Gateway:
             output_tokens_total=self._figures.output_tokens(),
             rss_bytes=_rss_bytes(),
             cpu_s=usage.ru_utime + usage.ru_stime,
+            reserved_tokens=self._limiter.book.held if self._limiter is not None else 0,
+            limit_store=self._limiter.state if self._limiter is not None else "",
         )
+
+    def _shared(self) -> SharedCounts | None:
+        options = self._options
+        if not options.limit_store:
+            return None
+        return SharedCounts(options.limit_store, window_s=options.limit_window_s, timeout_s=options.limit_timeout_s)
 
     def close(self) -> None:
         """Give the port back without having served."""
@@ -90,15 +103,29 @@ class Gateway:
         figures, lanes = self._figures, Lanes()
         prompts = ModelPrompts(router)
         gate = KeyGate(self._keys)
-        desk = Desk(router, prompts, lanes, figures, self._options.wait_s, self._active)
+        shared = self._shared()
+        self._limiter = limiter = Limiter(
+            shared, name=f"{os.getpid()}-{secrets.token_hex(4)}", window_s=self._options.limit_window_s
+        )
+        desk = Desk(router, prompts, lanes, figures, self._options.wait_s, self._active, limiter)
         app = GatewayApp(router, gate, desk, figures, self._registry, self.started_unix)
         self._listener = listener = Listener(app, self._socket, self._options.limits)
         figures.gauges = {
             metrics.GATEWAY_IN_FLIGHT: lambda: len(self._active),
             metrics.GATEWAY_WAITING_FOR_TOKENIZER: lambda: prompts.waiting,
             metrics.GATEWAY_CONNECTIONS: lambda: len(listener.connections),
+            metrics.GATEWAY_TOKENS_HELD: lambda: limiter.book.held,
         }
-        figures.totals = {metrics.GATEWAY_CONNECTIONS_DROPPED: lambda: listener.dropped}
+        figures.totals = {
+            metrics.GATEWAY_CONNECTIONS_DROPPED: lambda: listener.dropped,
+            metrics.GATEWAY_TOKENS_RESERVED: lambda: limiter.reserved,
+            metrics.GATEWAY_TOKENS_SETTLED: lambda: limiter.settled,
+            metrics.GATEWAY_TOKENS_REFUNDED: lambda: limiter.refunded,
+        }
+        if shared is not None:
+            figures.gauges[metrics.GATEWAY_LIMIT_STORE_UP] = lambda: int(shared.up)
+            figures.totals[metrics.GATEWAY_LIMIT_STORE_ERRORS] = lambda: shared.errors
+            shared.start()
         self._registry.register(figures)
         # What is alive by now stays alive: keep it out of the collector's way, whose long pauses would be everyone's.
         gc.collect()
@@ -122,6 +149,8 @@ class Gateway:
         finally:
             warming.cancel()
             await listener.stop()
+            if shared is not None:
+                await shared.stop()
             prompts.stop()
             gate.stop()
             lanes.stop()

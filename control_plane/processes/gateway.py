@@ -70,7 +70,12 @@ async def _gateway(home: Home, settings: Settings, gateway_id: str, port: int | 
 
 def _bind(settings: Settings, keys: ApiKeys, port: int, rather: int) -> Gateway:
     def options(port: int) -> GatewayOptions:
-        return GatewayOptions(host=settings.gateway.host, port=port, wait_s=settings.router.queue_timeout_s)
+        return GatewayOptions(
+            host=settings.gateway.host,
+            port=port,
+            wait_s=settings.router.queue_timeout_s,
+            limit_store=settings.limits.url,
+        )
 
     if not port and rather:
         try:

@@ -106,9 +106,11 @@ class Dispatcher:
             raise
         return request
 
-    def left(self, request: Request, reason: str) -> None:
-        """The client is gone: the sink hears nothing more."""
+    def left(self, request: Request, reason: str, used: Callable[[int], None] | None = None) -> None:
+        """The client is gone: the sink hears nothing more. ``used`` hears what its worker counted."""
         if request.phase.active:
+            if used is not None and request.target is not None:
+                request.target.last_words[request.number] = used
             self._withdraw(request, reason or DropReason.REQUEST_CANCELLED, self._clock())
 
     def cancel(self, request_id: str) -> CancelOutcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from control_plane.contracts.call import CallSink, RoutedCall
@@ -23,7 +24,7 @@ class Owner(Protocol):
         """A delta with ``finish``, ``done`` or ``error``: rare, and everything about the end hangs on it."""
         ...
 
-    def left(self, request: Request, reason: str) -> None: ...
+    def left(self, request: Request, reason: str, used: Callable[[int], None] | None) -> None: ...
 
 
 class Request:
@@ -98,8 +99,8 @@ class Request:
     def model(self) -> str:
         return self.call.model
 
-    def cancel(self, reason: str) -> None:
-        self._owner.left(self, reason)
+    def cancel(self, reason: str, used: Callable[[int], None] | None = None) -> None:
+        self._owner.left(self, reason, used)
 
     def dispatched(self, number: int, target: Target, meter: Meter, chosen_mono: float, now: float) -> None:
         """It goes to ``target`` now; choosing it began at ``chosen_mono``."""

@@ -40,6 +40,7 @@ class Target:
         self.candidate = Candidate(endpoint.worker_id, endpoint.instance_id, endpoint.model)
         self.circuit = Circuit()
         self.calls: dict[int, Request] = {}
+        self.last_words: dict[int, Callable[[int], None]] = {}
         self.link: Link | None = None
         self._sampled_unix = 0.0
         self._peak = 0
@@ -102,6 +103,12 @@ class Target:
         self.circuit.ended(number, now)
         candidate.refusing_until = self.circuit.open_until
 
+    def ended(self, number: int, output_tokens: int) -> None:
+        """The worker says of a call that was withdrawn what it had generated."""
+        used = self.last_words.pop(number, None)
+        if used is not None:
+            used(output_tokens)
+
     def succeeded(self, number: int) -> None:
         self.circuit.succeeded(number)
         self.candidate.refusing_until = self.circuit.open_until
@@ -128,6 +135,7 @@ class Target:
     def down(self, now: float) -> float:
         """There is no stream any more. Returns how long to leave the worker alone, in seconds."""
         self.candidate.connected = False
+        self.last_words.clear()
         return self.broke(now)
 
 

@@ -7,6 +7,7 @@ from control_plane.settings.home import Home
 from control_plane.settings.model import (
     ApiSettings,
     GatewaySettings,
+    LimitSettings,
     PoolSettings,
     RouterSettings,
     Settings,
@@ -22,6 +23,7 @@ __all__ = [
     "ApiSettings",
     "GatewaySettings",
     "Home",
+    "LimitSettings",
     "PoolSettings",
     "RouterSettings",
     "SettingSource",

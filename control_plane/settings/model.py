@@ -46,6 +46,14 @@ class RouterSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitSettings:
+    """``url``: the Valkey or Redis server that several gateways share their rate limits in, like
+    ``valkey://127.0.0.1:6379/0``; empty means that each gateway counts for itself."""
+
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TelemetrySettings:
     """``otlp_endpoint``: where OpenTelemetry spans of ended requests go, over HTTP, like
     ``http://127.0.0.1:4318/v1/traces``; empty means nowhere. ``otlp_steps``: with a span for every engine step of
@@ -89,6 +97,7 @@ class Settings:
     api: ApiSettings = field(default_factory=ApiSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     router: RouterSettings = field(default_factory=RouterSettings)
+    limits: LimitSettings = field(default_factory=LimitSettings)
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
     pools: tuple[PoolSettings, ...] = (PoolSettings(),)
     path: Path | None = None

@@ -18,6 +18,7 @@ from control_plane.settings.model import (
     ApiSettings,
     GatewaySettings,
     Gpus,
+    LimitSettings,
     PoolSettings,
     RouterSettings,
     Settings,
@@ -37,6 +38,7 @@ _SECTIONS: dict[str, type[Any]] = {
     "api": ApiSettings,
     "store": StoreSettings,
     "router": RouterSettings,
+    "limits": LimitSettings,
     "telemetry": TelemetrySettings,
 }
 

@@ -16,6 +16,7 @@ ENGINES: Final = ("vllm", "sim", "scripted")
 PROFILES: Final = ("least_load", "balanced", "round_robin")
 _DTYPES: Final = ("auto", "bfloat16", "float16", "float32", "half", "float")
 _HTTP: Final = re.compile(r"https?://[^/\s]+")
+_VALKEY: Final = re.compile(r"(valkey|redis)s?://([^/\s]*@)?[^/\s:@]+(:\d{1,5})?(/\d+)?(\?\S*)?")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 
@@ -41,6 +42,8 @@ def check(settings: Settings) -> Iterator[Problem]:
         yield ("router", "retries"), "cannot be negative"
     if not 0 <= router.queue_timeout_s <= 3600:
         yield ("router", "queue_timeout_s"), "0 to 3600 seconds"
+    if settings.limits.url and not _VALKEY.fullmatch(settings.limits.url):
+        yield ("limits", "url"), "an URL is needed, like valkey://HOST:6379/0, or rediss:// for TLS"
     if (endpoint := settings.telemetry.otlp_endpoint) and not _HTTP.match(endpoint):
         yield ("telemetry", "otlp_endpoint"), "an URL is needed, like http://127.0.0.1:4318/v1/traces"
     yield from _pools(settings.pools)

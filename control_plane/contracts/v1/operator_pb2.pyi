@@ -155,7 +155,7 @@ class Latency(_message.Message):
     def __init__(self, window_s: _Optional[float] = ..., ttft_count: _Optional[int] = ..., ttft_p50: _Optional[float] = ..., ttft_p99: _Optional[float] = ..., itl_count: _Optional[int] = ..., itl_p50: _Optional[float] = ..., itl_p99: _Optional[float] = ...) -> None: ...
 
 class GatewayView(_message.Message):
-    __slots__ = ("id", "pid", "url", "ready", "started_unix", "report_unix", "in_flight", "queued", "requests_total", "responses", "latency", "tokens_per_s", "rss_bytes", "cpu_s")
+    __slots__ = ("id", "pid", "url", "ready", "started_unix", "report_unix", "in_flight", "queued", "requests_total", "responses", "latency", "tokens_per_s", "rss_bytes", "cpu_s", "reserved_tokens", "limit_store")
     class ResponsesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -177,6 +177,8 @@ class GatewayView(_message.Message):
     TOKENS_PER_S_FIELD_NUMBER: _ClassVar[int]
     RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
     CPU_S_FIELD_NUMBER: _ClassVar[int]
+    RESERVED_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_STORE_FIELD_NUMBER: _ClassVar[int]
     id: str
     pid: int
     url: str
@@ -191,7 +193,9 @@ class GatewayView(_message.Message):
     tokens_per_s: float
     rss_bytes: int
     cpu_s: float
-    def __init__(self, id: _Optional[str] = ..., pid: _Optional[int] = ..., url: _Optional[str] = ..., ready: _Optional[bool] = ..., started_unix: _Optional[float] = ..., report_unix: _Optional[float] = ..., in_flight: _Optional[int] = ..., queued: _Optional[int] = ..., requests_total: _Optional[int] = ..., responses: _Optional[_Mapping[int, int]] = ..., latency: _Optional[_Union[Latency, _Mapping]] = ..., tokens_per_s: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., cpu_s: _Optional[float] = ...) -> None: ...
+    reserved_tokens: int
+    limit_store: str
+    def __init__(self, id: _Optional[str] = ..., pid: _Optional[int] = ..., url: _Optional[str] = ..., ready: _Optional[bool] = ..., started_unix: _Optional[float] = ..., report_unix: _Optional[float] = ..., in_flight: _Optional[int] = ..., queued: _Optional[int] = ..., requests_total: _Optional[int] = ..., responses: _Optional[_Mapping[int, int]] = ..., latency: _Optional[_Union[Latency, _Mapping]] = ..., tokens_per_s: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., cpu_s: _Optional[float] = ..., reserved_tokens: _Optional[int] = ..., limit_store: _Optional[str] = ...) -> None: ...
 
 class ModelView(_message.Message):
     __slots__ = ("name", "pool", "source", "max_context", "ready_workers", "engine")
@@ -426,7 +430,7 @@ class GatewayIdentity(_message.Message):
     def __init__(self, id: _Optional[str] = ..., pid: _Optional[int] = ..., url: _Optional[str] = ..., started_unix: _Optional[float] = ...) -> None: ...
 
 class GatewayStats(_message.Message):
-    __slots__ = ("ready", "in_flight", "queued", "requests_total", "responses", "output_tokens_total", "rss_bytes", "cpu_s")
+    __slots__ = ("ready", "in_flight", "queued", "requests_total", "responses", "output_tokens_total", "rss_bytes", "cpu_s", "reserved_tokens", "limit_store")
     class ResponsesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -442,6 +446,8 @@ class GatewayStats(_message.Message):
     OUTPUT_TOKENS_TOTAL_FIELD_NUMBER: _ClassVar[int]
     RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
     CPU_S_FIELD_NUMBER: _ClassVar[int]
+    RESERVED_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_STORE_FIELD_NUMBER: _ClassVar[int]
     ready: bool
     in_flight: int
     queued: int
@@ -450,7 +456,9 @@ class GatewayStats(_message.Message):
     output_tokens_total: int
     rss_bytes: int
     cpu_s: float
-    def __init__(self, ready: _Optional[bool] = ..., in_flight: _Optional[int] = ..., queued: _Optional[int] = ..., requests_total: _Optional[int] = ..., responses: _Optional[_Mapping[int, int]] = ..., output_tokens_total: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., cpu_s: _Optional[float] = ...) -> None: ...
+    reserved_tokens: int
+    limit_store: str
+    def __init__(self, ready: _Optional[bool] = ..., in_flight: _Optional[int] = ..., queued: _Optional[int] = ..., requests_total: _Optional[int] = ..., responses: _Optional[_Mapping[int, int]] = ..., output_tokens_total: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., cpu_s: _Optional[float] = ..., reserved_tokens: _Optional[int] = ..., limit_store: _Optional[str] = ...) -> None: ...
 
 class Histogram(_message.Message):
     __slots__ = ("buckets",)

@@ -51,9 +51,20 @@ class Owner(Protocol):
 
 
 class Sink:
-    """What both kinds share: exactly one end, and no exception back to the router."""
+    """What both kinds share: exactly one end, and no exception back to the router. ``output_tokens`` are those that
+    came, and in the end those that the worker has counted; ``whole``: the answer is."""
 
-    __slots__ = ("_control_ids", "_exchange", "_logprobs", "_open", "_owner", "_tally", "first_token_mono")
+    __slots__ = (
+        "_control_ids",
+        "_exchange",
+        "_logprobs",
+        "_open",
+        "_owner",
+        "_tally",
+        "first_token_mono",
+        "output_tokens",
+        "whole",
+    )
 
     def __init__(
         self,
@@ -71,11 +82,17 @@ class Sink:
         self._control_ids = control_ids
         self._open = True
         self.first_token_mono = 0.0
+        self.output_tokens = 0
+        self.whole = False
 
     def delta(self, delta: Delta) -> None:
         if not self._open:
             return
-        self._tally.output_tokens += len(delta.token_ids)
+        count = len(delta.token_ids)
+        self._tally.output_tokens += count
+        self.output_tokens += count
+        if delta.done is not None:
+            self.output_tokens = delta.done.output_tokens
         try:
             if delta.finish is not None and delta.finish.reason not in _FINISH:
                 self.failed(RequestCancelled("The generation was ended before it was done."))
@@ -103,6 +120,7 @@ class Sink:
 
     def _done(self) -> None:
         self._open = False
+        self.whole = True
         self._owner.ended()
 
     def _take(self, delta: Delta) -> None:

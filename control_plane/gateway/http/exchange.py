@@ -30,7 +30,8 @@ class Exchange:
     is dropped. ``status`` is 0 until the response begins, and 499 in the end for a client that left; ``refused`` is the
     error that the answer is, or ended in.
 
-    ``route``, ``grant``, ``request_id`` and the ``auth_s`` it took belong to the application.
+    ``route``, ``grant``, ``request_id``, the ``auth_s`` it took, and ``limits``, header lines that go with any
+    response, belong to the application.
     """
 
     __slots__ = (
@@ -47,6 +48,7 @@ class Exchange:
         "fresh",
         "grant",
         "keep_alive",
+        "limits",
         "method",
         "on_drained",
         "on_gone",
@@ -95,6 +97,7 @@ class Exchange:
         self.taken = False
         self.route: Any = None
         self.grant: Any = None
+        self.limits = b""
         self.request_id = ""
         self.auth_s = 0.0
 
@@ -180,7 +183,8 @@ class Exchange:
 
     def _head(self, status: int, headers: bytes) -> bytes:
         identifier = b"x-request-id: %b\r\n" % self.request_id.encode() if self.request_id else b""
-        return b"%b%b%b%b\r\n" % (_STATUS_LINES[status], self._connection.common_headers(self), identifier, headers)
+        common = self._connection.common_headers(self)
+        return b"%b%b%b%b%b\r\n" % (_STATUS_LINES[status], common, identifier, self.limits, headers)
 
     def _end(self) -> None:
         self.ended = True

@@ -139,6 +139,8 @@ class WorkerLink:
                     request.take(delta_from_wire(wire), now)
                 except Exception:
                     self._sink_broke(request)
+            elif wire.HasField("done"):
+                self._target.ended(wire.call, wire.done.output_tokens)
 
     def _sink_broke(self, request: Request) -> None:
         _log.exception("a delta could not be passed on", extra={"request_id": request.call.request_id})

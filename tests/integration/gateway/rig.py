@@ -7,9 +7,10 @@ import hashlib
 import json
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -30,6 +31,7 @@ MODEL = "m"
 CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
 GENEROUS_S = 20.0
+NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Keys:
@@ -192,8 +194,10 @@ class Rig:
         return self.router.submitted[-1]
 
     async def idle(self) -> None:
-        """Return when no call is left anywhere in the gateway."""
-        await until(lambda: self.gateway.stats().in_flight == 0, GENEROUS_S)
+        """Return when no call is left anywhere in the gateway, and no token reserved."""
+        await until(
+            lambda: (self.gateway.stats().in_flight, self.gateway.stats().reserved_tokens) == (0, 0), GENEROUS_S
+        )
 
 
 def chat_body(content: str = "hi", **fields: Any) -> dict[str, Any]:
@@ -223,10 +227,13 @@ def request(
 
 
 @asynccontextmanager
-async def gateway(*, wait_s: float = 30.0, grace_s: float = 5.0, **limits: Any) -> AsyncIterator[Rig]:
-    """A gateway that serves the model "m"; ``limits`` are those of ``Limits``."""
+async def gateway(
+    *, wait_s: float = 30.0, grace_s: float = 5.0, options: Mapping[str, Any] = NO_OPTIONS, **limits: Any
+) -> AsyncIterator[Rig]:
+    """A gateway that serves the model "m"; ``limits`` are those of ``Limits``, ``options`` of ``GatewayOptions``."""
     keys, router = Keys(), PlayedRouter({MODEL: bundle()})
-    async with serving(router, keys, wait_s=wait_s, grace_s=grace_s, **limits) as (made, http, stop, served):
+    given = {"wait_s": wait_s, **options}
+    async with serving(router, keys, grace_s=grace_s, options=given, **limits) as (made, http, stop, served):
         rig = Rig(made, router, keys, http, stop, served)
         try:
             yield rig
@@ -237,12 +244,12 @@ async def gateway(*, wait_s: float = 30.0, grace_s: float = 5.0, **limits: Any) 
 
 @asynccontextmanager
 async def serving(
-    router: Router, keys: Keys, *, wait_s: float = 30.0, grace_s: float = 5.0, **limits: Any
+    router: Router, keys: Keys, *, grace_s: float = 5.0, options: Mapping[str, Any] = NO_OPTIONS, **limits: Any
 ) -> AsyncIterator[tuple[Gateway, httpx.AsyncClient, asyncio.Event, asyncio.Task[None]]]:
     """A gateway in front of a router, a client with a key, and the means to stop it."""
     stop = asyncio.Event()
-    options = GatewayOptions(port=0, wait_s=wait_s, limits=Limits(**limits))
-    made = Gateway(options, keys, registry=CollectorRegistry())
+    given = GatewayOptions(port=0, limits=Limits(**limits), **options)
+    made = Gateway(given, keys, registry=CollectorRegistry())
     served = asyncio.create_task(made.serve(router, stop, grace_s=grace_s))
     headers = {"authorization": f"Bearer {KEY}"}
     pool = httpx.Limits(max_connections=None)
@@ -256,6 +263,15 @@ async def serving(
             stop.set()
             async with asyncio.timeout(GENEROUS_S):
                 await served
+
+
+async def eventually(fact: Callable[[], Awaitable[bool]]) -> None:
+    """Return when what has to be asked for is so; TimeoutError when it is not in time."""
+    async with asyncio.timeout(GENEROUS_S):
+        while True:
+            if await fact():
+                return
+            await asyncio.sleep(0.02)
 
 
 def events(body: bytes) -> list[Any]:

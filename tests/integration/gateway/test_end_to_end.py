@@ -14,8 +14,21 @@ import httpx
 import pytest
 
 from control_plane.contracts.fleet import RequestPhase
+from control_plane.contracts.grant import Grant
+from control_plane.contracts.policy import Limits
 from control_plane.gateway.server import Gateway
-from tests.integration.gateway.rig import CHAT, KEY, Answer, Keys, RawClient, events, joined, request, serving
+from tests.integration.gateway.rig import (
+    CHAT,
+    KEY,
+    Answer,
+    Keys,
+    RawClient,
+    events,
+    eventually,
+    joined,
+    request,
+    serving,
+)
 from tests.integration.router.rig import MODEL, TOKENIZER, worker_load, worker_requests
 from tests.integration.router.rig import Rig as Routed
 from tests.integration.router.rig import rig as routing
@@ -64,8 +77,10 @@ def body(script: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def platform(workers: Sequence[Any], **settings: Any) -> AsyncIterator[Platform]:
-    async with routing(workers, **settings) as routed, serving(routed.router, Keys()) as (gateway, http, _, _):
+async def platform(workers: Sequence[Any], grant: Grant | None = None, **settings: Any) -> AsyncIterator[Platform]:
+    keys = Keys()
+    keys.granted[KEY] = grant or keys.granted[KEY]
+    async with routing(workers, **settings) as routed, serving(routed.router, keys) as (gateway, http, _, _):
         yield Platform(routed, gateway, http)
 
 
@@ -214,6 +229,30 @@ async def test_a_client_that_leaves_stops_its_generation(stream: bool, when: str
 
 
 @either
+async def test_a_call_that_is_left_is_charged_what_was_generated(stream: bool) -> None:
+    """L04: what the worker had generated is charged, within a step, and the rest refunded."""
+    grant = Grant("key-1", limits=Limits(tpm=10_000))
+    async with scripted_server() as worker, platform([worker], grant) as here:
+        client = await here.connect()
+        script = {"tokens": 4000, "delay_s": 0.005}
+        client.send(request(CHAT, body(script, stream=stream, max_tokens=900), key=KEY))
+
+        async def under_way() -> bool:
+            return (await worker_load(worker.address)).generated_tokens >= 20
+
+        await eventually(under_way)
+        client.reset()
+        await until(lambda: not here.gateway.stats().in_flight and not here.gateway.stats().reserved_tokens)
+        await here.idle(worker.address)
+        answer = await here.http.post(CHAT, content=b"{", headers={"content-type": "application/json"})
+        charged = 10_000 - int(answer.headers["x-ratelimit-remaining-tokens"])
+        text = f"<|im_start|>user\n{json.dumps({'script': script})}<|im_end|>\n<|im_start|>assistant\n"
+        generated = (await worker_load(worker.address)).generated_tokens
+        assert generated - 2 <= charged - len(TOKENIZER.encode(text)) <= generated
+        client.close()
+
+
+@either
 async def test_an_operator_cancels(stream: bool) -> None:
     async with scripted_server() as worker, platform([worker]) as here:
         client = await here.connect()
@@ -241,7 +280,7 @@ async def test_an_operator_cancels(stream: bool) -> None:
 async def test_a_model_without_workers_is_held_and_then_refused() -> None:
     async with (
         routing([], queue_timeout_s=0.2) as routed,
-        serving(routed.router, Keys(), wait_s=0.3) as (_, http, _, _),
+        serving(routed.router, Keys(), options={"wait_s": 0.3}) as (_, http, _, _),
     ):
         for model, status in ((MODEL, 503), ("nope", 404)):
             response = await http.post(CHAT, json=body({}) | {"model": model})

@@ -62,14 +62,13 @@ def exchange_on(wire: Wire, **fields: Any) -> Exchange:
 
 class StubHandle:
     def __init__(self) -> None:
+        self.worker_id = "w-1"
         self.cancelled: list[str] = []
+        self.used: Callable[[int], None] | None = None
 
-    @property
-    def worker_id(self) -> str:
-        return "w-1"
-
-    def cancel(self, reason: str) -> None:
+    def cancel(self, reason: str, used: Callable[[int], None] | None = None) -> None:
         self.cancelled.append(reason)
+        self.used = used
 
 
 class Submitted:

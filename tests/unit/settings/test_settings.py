@@ -62,6 +62,8 @@ def test_every_key_is_read(tmp_path: Path, home: Home) -> None:
         port = 0
         [store]
         url = "sqlite:////tmp/x.db"
+        [limits]
+        url = "valkey://:secret@127.0.0.1:6379/0"
         [router]
         profile = "least_load"
         retries = 0
@@ -85,6 +87,7 @@ def test_every_key_is_read(tmp_path: Path, home: Home) -> None:
     )
     assert settings.gateway.replicas == 2
     assert settings.store.url == "sqlite:////tmp/x.db"
+    assert settings.limits.url == "valkey://:secret@127.0.0.1:6379/0"
     assert settings.router.queue_timeout_s == 5.0
     assert settings.pools == (
         PoolSettings(
@@ -139,6 +142,8 @@ def test_an_unknown_key_names_file_line_and_the_nearest_known(tmp_path: Path, ho
         ("[api]\nport = 8080", "2: api.port: 8080 is a gateway's port already (gateway.port 8080)"),
         ("[gateway]\nreplicas = 11\n[api]", "3: api.port: 8090 is a gateway's port already (gateway.port 8080)"),
         ("[router]\nprofile = 'x'", "2: router.profile: unknown profile 'x'; known are least_load"),
+        ("[limits]\nurl = '127.0.0.1'", "2: limits.url: an URL is needed, like valkey://HOST:6379/0"),
+        ("[limits]\nurl = 'http://x'", "2: limits.url: an URL is needed, like valkey://HOST:6379/0"),
         ("[[pool]]\n\nreplicas = -1", "3: pool[0].replicas: 0 to 1000"),
         ("[[pool]]\nname = 'A b'", "2: pool[0].name: 'A b' is not a name: "),
         ("[[pool]]\nengine = 'simm'", "2: pool[0].engine: unknown engine 'simm'; known are vllm, sim, scripted"),

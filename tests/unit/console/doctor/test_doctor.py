@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from console.doctor import Finding, Verdict, examine, machine, places, software
+from console.doctor import Finding, Verdict, examine, limits, machine, places, software
 from console.doctor.settings import Setting, Settings, read_settings
 from console.home import Home
 from tests.unit.console.conftest import Command, write_state
@@ -48,11 +48,27 @@ def test_examine_a_machine_that_is_well(home: Path, tmp_path: Path, monkeypatch:
     names = [finding.name for finding in found]
     assert names == [
         "machine", "python", "packages", "vllm", "gpus", "memory", "disk", "open files", "config", "home", "keys",
-        "platform", "gateway port", "api port", "model cache", "model m",
+        "platform", "gateway port", "api port", "limits", "model cache", "model m",
     ]  # fmt: skip
     assert [finding for finding in found if finding.verdict is Verdict.FAIL] == []
     assert settings.get("gateway.port") == 0
     assert all(bool(finding.hint) == (finding.verdict is not Verdict.OK) for finding in found)
+
+
+def test_where_limits_are_counted_and_whether_that_place_answers() -> None:
+    assert limits.limits("", 1).verdict is Verdict.OK
+    apart = limits.limits("", 3)
+    assert (apart.verdict, "3 times its limits" in apart.detail) == (Verdict.WARN, True)
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+        closed = limits.limits(f"valkey://[redacted]@127.0.0.1:{port}/0", 2)
+        assert (closed.verdict, f"127.0.0.1:{port} does not answer" in closed.detail) == (Verdict.WARN, True)
+        listening.listen()
+        assert limits.limits(f"redis://127.0.0.1:{port}/0", 2) == Finding(
+            "limits", Verdict.OK, f"shared, in 127.0.0.1:{port}"
+        )
+    assert limits.limits("valkey://", 2).verdict is Verdict.FAIL
 
 
 def test_the_command_exits_1_on_a_failure_and_tells_each_hint(inferdeck: Command, tmp_path: Path) -> None:

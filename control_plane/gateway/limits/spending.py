@@ -1,0 +1,24 @@
+"""What a call may take of its limit of tokens, and what it has taken. Pure."""
+
+from __future__ import annotations
+
+from control_plane.contracts.grant import Grant
+
+
+def reservation(
+    prompt: int, *, asked: int | None, room: int, choices: int, grant: Grant, whole_limit: int | None
+) -> int:
+    """The most tokens that a call takes: its prompt, and for each choice what it asked for. One that asked for nothing
+    may have ``room`` for each choice, and reserves the tier's default of it; never more than the whole limit, as long
+    as that has a token for each choice."""
+    if asked is not None:
+        return prompt + asked * choices
+    most = prompt + min(grant.default_max_tokens, room) * choices
+    if whole_limit is None:
+        return most
+    return max(prompt + choices, min(most, whole_limit))
+
+
+def charge(prompt: int, generated: int, *, ran: bool) -> int | None:
+    """What a call is charged in the end. One that did not run, for whatever reason, is charged nothing: None."""
+    return prompt + generated if ran or generated else None

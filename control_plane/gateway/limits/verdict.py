@@ -1,0 +1,41 @@
+"""What whoever keeps the counts answers, in process or shared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from control_plane.gateway.limits.scope import Scope
+
+BUSY_S = 1.0
+"""When to try again after too many calls at one time. Nobody knows when one of them ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a scope has used of the last minute. ``reset_s``: seconds until all of it is free again."""
+
+    requests: int = 0
+    tokens: int = 0
+    reset_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The limit that would be broken. ``wait_s``: seconds until there is room; None: there never will be."""
+
+    scope: Scope
+    limit: Literal["rpm", "tpm", "concurrency"]
+    used: int
+    asked: int
+    wait_s: float | None
+
+    @property
+    def bound(self) -> int:
+        bound: int = getattr(self.scope.limits, self.limit)
+        return bound
+
+    @property
+    def longest(self) -> float:
+        """What refusals are compared by: after the longest wait all limits have room."""
+        return float("inf") if self.wait_s is None else self.wait_s
