@@ -29,8 +29,8 @@ from control_plane.gateway.http.exchange import Exchange
 from control_plane.gateway.prompt.lanes import Job, Lanes
 from control_plane.gateway.prompt.model_prompt import ModelPrompt
 from control_plane.gateway.prompt.models import ModelPrompts, Waiter
+from control_plane.gateway.reading import read_body
 from control_plane.gateway.schema.generation import Generation, read_chat, read_completion
-from control_plane.gateway.schema.json_text import read_object
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +55,12 @@ class Desk:
 
     def take(self, exchange: Exchange, *, chat: bool) -> None:
         """Start a call. Raises InferDeckError for a body that is none."""
-        read = read_chat if chat else read_completion
-        Call(self, exchange, read(read_object(exchange.take_body())), chat=chat).start()
+        size = exchange.received
+
+        def start(generation: Generation) -> None:
+            Call(self, exchange, generation, size, chat=chat).start()
+
+        read_body(exchange, self.lanes, read_chat if chat else read_completion, start)
 
     def fail_all(self, error: InferDeckError) -> None:
         for call in tuple(self.active.values()):
@@ -72,6 +76,7 @@ class Call:
     """Also the owner of its answer."""
 
     __slots__ = (
+        "_body_bytes",
         "_chat",
         "_desk",
         "_ended",
@@ -85,10 +90,11 @@ class Call:
         "_waiter",
     )
 
-    def __init__(self, desk: Desk, exchange: Exchange, generation: Generation, *, chat: bool) -> None:
+    def __init__(self, desk: Desk, exchange: Exchange, generation: Generation, body_bytes: int, *, chat: bool) -> None:
         self._desk = desk
         self._exchange = exchange
         self._generation = generation
+        self._body_bytes = body_bytes
         self._chat = chat
         self._param = "messages" if chat else "prompt"
         self._waiter: Waiter | None = None
@@ -143,9 +149,11 @@ class Call:
         generation = self._generation
         self._tokenise_mono = time.monotonic()
         if self._chat:
-            messages = generation.messages
+            messages, tools = generation.messages, generation.tools
             size = sum(_MESSAGE_CHARACTERS + len(message["content"]) for message in messages)
-            job = Job(lambda: prompt.chat(messages), lambda job: self._tokenised(prompt, job))
+            if tools or any("tool_calls" in message for message in messages):
+                size += self._body_bytes
+            job = Job(lambda: prompt.chat(messages, tools), lambda job: self._tokenised(prompt, job))
         else:
             size = len(generation.prompt)
             job = Job(lambda: prompt.completion(generation.prompt), lambda job: self._tokenised(prompt, job))

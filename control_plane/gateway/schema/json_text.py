@@ -15,7 +15,7 @@ _MAX_QUOTES = 131_072
 _ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-def read_object(body: bytes) -> dict[str, Any]:
+def read_object(body: bytes | bytearray) -> dict[str, Any]:
     """The object that the body is.
 
     UTF-8 only, no ``NaN`` or ``Infinity``, no lone surrogates (they are no text), at most 64 levels deep. A name that
@@ -39,6 +39,14 @@ def read_object(body: bytes) -> dict[str, Any]:
     if _ESCAPED_SURROGATE.search(body) is not None:
         _check_text(value)
     return value
+
+
+def read_inner_object(name: str, text: str) -> dict[str, Any]:
+    """The object that a string of a body is, under the same rules. Raises InvalidRequest for the field ``name``."""
+    try:
+        return read_object(text.encode())
+    except InvalidRequest:
+        raise InvalidRequest(f"Invalid '{name}': it must be a JSON object.", param=name, code="invalid_json") from None
 
 
 def _reject_constant(name: str) -> NoReturn:
@@ -73,7 +81,7 @@ def _check_text(value: Any) -> None:
         raise _invalid("it has a lone surrogate, which is no character") from None
 
 
-def _check_size(body: bytes) -> None:
+def _check_size(body: bytes | bytearray) -> None:
     """Bound what decoding costs: it cannot be interrupted, and everyone's stream waits for it."""
     if body.count(b",") <= _MAX_VALUES and _openings(body) <= _MAX_CONTAINERS:
         return
@@ -85,5 +93,5 @@ def _check_size(body: bytes) -> None:
     raise _invalid("it has too many values")
 
 
-def _openings(body: bytes) -> int:
+def _openings(body: bytes | bytearray) -> int:
     return body.count(b"[") + body.count(b"{")

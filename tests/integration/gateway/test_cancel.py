@@ -102,7 +102,7 @@ async def test_while_the_prompt_is_tokenised(rig: Rig, stream: bool, monkeypatch
     await rig.chat()
     release, working = threading.Event(), threading.Event()
 
-    def slow(self: ModelPrompt, messages: Any) -> list[int]:
+    def slow(self: ModelPrompt, messages: Any, tools: Any) -> list[int]:
         working.set()
         release.wait(20)
         return [5]

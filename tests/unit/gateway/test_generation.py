@@ -63,7 +63,7 @@ def test_everything_that_sampling_takes() -> None:
         {"store": 0},
         {"store": 0.0},
         {"metadata": []},
-        {"tools": {}},
+        {"functions": {}},
         {"stream": True, "stream_options": {"include_obfuscation": 0}},
     ],
 )
@@ -72,7 +72,10 @@ def test_nothing_is_asked_for_in_the_right_type_only(fields: dict[str, Any]) -> 
 
 
 def test_what_asks_for_nothing_is_taken() -> None:
-    assert chat(best_of=1, store=False, metadata={}, tools=[], service_tier="auto", modalities=["text"]) == chat()
+    assert (
+        chat(bad_words=[], best_of=1, store=False, metadata={}, tools=[], service_tier="auto", modalities=["text"])
+        == chat()
+    )
 
 
 @pytest.mark.parametrize("prompt", [[[[1]]], [["a"]], [[[]]], [["a"], [1]], [[1], [2]]])
@@ -200,7 +203,7 @@ def test_templates_do_not_come_with_requests(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "asks", "neutral"),
     [
-        ("tools", [{"type": "function"}], []),
+        ("functions", [{"name": "f"}], []),
         ("store", True, False),
         ("service_tier", "priority", "auto"),
         ("modalities", ["audio"], ["text"]),
