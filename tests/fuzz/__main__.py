@@ -22,7 +22,7 @@ def main() -> int:
     parser.add_argument("-k", dest="name", default="", help="only tests of this name")
     arguments = parser.parse_args()
     os.environ[VARIABLE] = str(arguments.examples)
-    options = ["-q", "-s", "-p", "no:xdist", "--timeout=0", "--durations=0", "--hypothesis-show-statistics"]
+    options = ["-q", "-s", "-n", "0", "--timeout=0", "--durations=0", "--hypothesis-show-statistics"]
     return int(pytest.main([*FILES, *options, *(["-k", arguments.name] if arguments.name else [])]))
 
 

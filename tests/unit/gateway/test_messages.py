@@ -21,12 +21,14 @@ def refusal(*items: Any) -> InvalidRequest:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_parts_become_text_in_every_role(role: str) -> None:
+    """A07."""
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
     assert read({"role": role, "content": parts}) == [{"role": role, "content": "a\nb"}]
     assert read({"role": role, "content": ""}) == [{"role": role, "content": ""}]
 
 
 def test_an_assistant_may_have_said_nothing() -> None:
+    """A07."""
     for message in ({"role": "assistant", "content": None}, {"role": "assistant"}):
         assert read(message) == [{"role": "assistant", "content": ""}]
 
@@ -78,6 +80,7 @@ def test_the_official_clients_own_messages_can_be_sent_back() -> None:
     ],
 )
 def test_what_is_refused_and_how(message: Any, param: str, code: str) -> None:
+    """A07."""
     error = refusal(message)
     assert (error.param, error.code) == (param, code)
 

@@ -295,6 +295,7 @@ Cut = Callable[[str], list[str]]
 def test_however_the_text_is_cut_and_the_reader_stalls_the_joined_stream_is_the_plain_answer(
     text: str, cuts: list[int], stalls: list[bool]
 ) -> None:
+    """F1, at the gateway."""
     edges = sorted({0, *(min(cut, len(text)) for cut in cuts), len(text)})
     pieces = [text[a:b] for a, b in itertools.pairwise(edges)]
     streamed, plain = Rig(), Rig(stream=False)
