@@ -70,7 +70,7 @@ async def test_one_step_is_one_sink_call(asker: Asker) -> None:
 
 @pytest.mark.parametrize("text", ["😀🎉 👩‍👩‍👧 ñéü 😀", "日本語 한국어 中国 日本"])
 async def test_split_characters_come_whole(asker: Asker, text: str) -> None:
-    """S01, on real vLLM. A grammar leaves no choice: what the model says by itself depends on the machine's arithmetic."""
+    """S01, on real vLLM. A grammar leaves no choice: what the model says by itself depends on the machine."""
     stream = await asker.ask("Say it: ", max_tokens=120, regex=text)
     plain = await asker.ask("Say it: ", max_tokens=120, regex=text, stream=False)
     assert stream.text() == plain.text() == text

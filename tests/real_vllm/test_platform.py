@@ -82,19 +82,13 @@ def test_answers_are_held_to_json_and_to_a_schema(platform: Platform) -> None:
     """``response_format`` of the official client, through vLLM's structured outputs."""
     client = client_of(platform)
     ask: Any = [{"role": "user", "content": "Describe a cat as JSON."}]
-    schema = {
-        "type": "object",
-        "properties": {"legs": {"type": "integer", "enum": [4]}, "kind": {"enum": ["cat", "dog"]}},
-        "required": ["legs", "kind"],
-        "additionalProperties": False,
-    }
+    # No place for blanks, of which a small model makes no end.
+    schema = {"enum": ["a black cat", "a tall dog"]}
     wanted: Any = {"type": "json_schema", "json_schema": {"name": "animal", "strict": True, "schema": schema}}
     answer = client.chat.completions.create(
-        model="tiny-model", messages=ask, response_format=wanted, max_tokens=100, temperature=0
+        model="tiny-model", messages=ask, response_format=wanted, max_tokens=60, temperature=0
     )
-    found = json.loads(answer.choices[0].message.content or "")
-    assert set(found) == {"legs", "kind"}
-    assert found["legs"] == 4
+    assert json.loads(answer.choices[0].message.content or "") in schema["enum"]
     anything: Any = {"type": "json_object"}
     stream = client.chat.completions.create(
         model="tiny-model", messages=ask, response_format=anything, max_tokens=16, temperature=0, stream=True
