@@ -23,6 +23,7 @@ from control_plane.contracts.worker import Delta, Done, Finish, FinishReason, Sa
 from control_plane.gateway.answer.bodies import chat_body, completion_body
 from control_plane.gateway.answer.events import ChatEvents, CompletionEvents, Events
 from control_plane.gateway.answer.heading import Heading
+from control_plane.gateway.answer.logprobs import ChatLogprobs, CompletionLogprobs
 from control_plane.gateway.answer.sinks import PlainSink, Sink, StreamSink
 from control_plane.gateway.figures import Figures
 from control_plane.gateway.http.exchange import Exchange
@@ -79,6 +80,7 @@ class Call:
         "_body_bytes",
         "_chat",
         "_desk",
+        "_echo",
         "_ended",
         "_exchange",
         "_generation",
@@ -102,6 +104,7 @@ class Call:
         self._sink: Sink | None = None
         self._handle: CallHandle | None = None
         self._tokenise_mono = 0.0
+        self._echo = ""
         self._ended = False
 
     def start(self) -> None:
@@ -156,12 +159,20 @@ class Call:
             job = Job(lambda: prompt.chat(messages, tools), lambda job: self._tokenised(prompt, job))
         else:
             size = len(generation.prompt)
-            job = Job(lambda: prompt.completion(generation.prompt), lambda job: self._tokenised(prompt, job))
+            job = Job(lambda: self._completion(prompt), lambda job: self._tokenised(prompt, job))
         self._job = job
         try:
             self._desk.lanes.submit(job, size)
         except InferDeckError as error:
             self._refuse(error)
+
+    def _completion(self, prompt: ModelPrompt) -> list[int]:
+        """Called in a lane."""
+        generation = self._generation
+        ids = prompt.completion(generation.prompt)
+        if generation.echo:
+            self._echo = prompt.text_of(generation.prompt)
+        return ids
 
     def _tokenised(self, prompt: ModelPrompt, job: Job[list[int]]) -> None:
         self._job = None
@@ -231,7 +242,7 @@ class Call:
             generation.model,
             "fp_" + prompt.hash[:10],
         )
-        echo = prompt.text_of(generation.prompt) if generation.echo else ""
+        echo = self._echo
         tally = self._desk.figures.model(generation.model)
         logprobs = "logprobs" in generation.sampling
         if generation.stream:
@@ -251,12 +262,13 @@ class Call:
                 choices=generation.choices,
                 with_usage=with_usage,
             )
+        shape: type[ChatLogprobs] | type[CompletionLogprobs] = ChatLogprobs if self._chat else CompletionLogprobs
         return PlainSink(
             self,
             exchange,
             chat_body(heading) if self._chat else completion_body(heading, echo),
             tally,
-            logprobs=logprobs,
+            logprobs=shape if logprobs else None,
             control_ids=prompt.control_ids,
             choices=generation.choices,
         )

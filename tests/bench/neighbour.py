@@ -57,6 +57,7 @@ BODIES: dict[str, Callable[[], str]] = {
     "text": lambda: _completion(json.dumps("the quick brown fox " * 100_000)),
     "escapes": lambda: _completion('"' + '\\",' * 650_000 + '"'),
     "halves of control": lambda: _completion(json.dumps("<|im_" * 400_000)),
+    "log probabilities": lambda: _chat('"logprobs":true,"top_logprobs":20,"n":8,"max_tokens":40,"ignore_eos":true'),
     "biases": lambda: _chat(
         '"logit_bias":{' + ",".join(f'"{number}":1' for number in range(1024)) + '},"max_tokens":1'
     ),

@@ -16,6 +16,7 @@ from control_plane.gateway.answer import sinks
 from control_plane.gateway.answer.bodies import chat_body
 from control_plane.gateway.answer.events import ChatEvents
 from control_plane.gateway.answer.heading import Heading
+from control_plane.gateway.answer.logprobs import ChatLogprobs
 from control_plane.gateway.answer.sinks import PlainSink, StreamSink
 from tests.unit.gateway.fakes import Wire, exchange_on
 
@@ -61,7 +62,7 @@ class Rig:
                 self.exchange,
                 chat_body(HEADING),
                 self.owner,
-                logprobs=logprobs,
+                logprobs=ChatLogprobs if logprobs else None,
                 control_ids=frozenset({2}),
                 choices=choices,
             )
