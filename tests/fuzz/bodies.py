@@ -7,6 +7,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+CHAT = "/v1/chat/completions"
+COMPLETIONS = "/v1/completions"
+_SELDOM = st.sampled_from([False, False, False, True])
+
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),
@@ -72,10 +76,47 @@ LIKELY: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
+_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+SOUND_MESSAGES = st.lists(
+    st.fixed_dictionaries(
+        {
+            "role": st.sampled_from(["system", "user", "assistant", "tool", "developer"]),
+            "content": _TEXT | st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": _TEXT}), min_size=1),
+        }
+    ),
+    min_size=1,
+    max_size=4,
+)
+SOUND_PROMPTS = _TEXT.filter(bool) | st.lists(st.integers(0, 200), min_size=1, max_size=9)
+SOUND: dict[str, st.SearchStrategy[Any]] = {
+    "n": st.integers(1, 3),
+    "max_tokens": st.integers(1, 40),
+    "temperature": st.floats(0, 2) | st.sampled_from([0, -0.0, 2]),
+    "top_p": st.floats(0.01, 1),
+    "top_k": st.integers(-1, 50),
+    "min_p": st.floats(0, 1),
+    "seed": st.integers(-(2**63), 2**63 - 1),
+    "stop": st.none() | _TEXT.filter(bool) | st.lists(_TEXT.filter(bool), max_size=4),
+    "logit_bias": st.dictionaries(st.sampled_from(["5", "07", "200"]), st.floats(-100, 100), max_size=2),
+    "presence_penalty": st.floats(-2, 2),
+    "frequency_penalty": st.integers(-2, 2),
+    "repetition_penalty": st.floats(0.1, 10),
+    "response_format": st.sampled_from([{"type": "text"}, None]),
+    "stream": st.booleans(),
+    "ignore_eos": st.booleans(),
+    "stop_token_ids": st.lists(st.integers(0, 200), max_size=3),
+    "user": _TEXT,
+    "metadata": st.just({}),
+    "store": st.none() | st.just(False),
+    "tools": st.just([]),
+}
+SOUND_NAMES = st.sampled_from(sorted(SOUND))
+
+
 def _changed(draw: st.DrawFn, text: str) -> bytes:
     change = draw(
         st.sampled_from(
-            ["none", "none", "none", "twice", "cut", "deep", "surrogate", "noise", "numbers", "encoding", "trailing"]
+            ["none"] * 6 + ["twice", "cut", "deep", "surrogate", "noise", "numbers", "encoding", "trailing"]
         )
     )
     if change == "twice":
@@ -102,14 +143,19 @@ def _changed(draw: st.DrawFn, text: str) -> bytes:
 
 
 @st.composite
-def bodies(draw: st.DrawFn, model: str) -> bytes:
-    """A valid body with some of it changed, as JSON text with some of that changed."""
+def calls(draw: st.DrawFn, model: str) -> tuple[str, bytes]:
+    """A path, and for it a valid body with some of it changed, as JSON text with some of that changed."""
     body: dict[str, Any] = {"model": model}
-    if draw(st.booleans()):
-        body["prompt"] = "hello"
+    chat = draw(st.booleans())
+    if chat:
+        body["messages"] = draw(MESSAGES if draw(_SELDOM) else SOUND_MESSAGES)
     else:
-        body["messages"] = draw(MESSAGES) if draw(st.booleans()) else [{"role": "user", "content": "hello"}]
-    for _ in range(draw(st.integers(0, 3))):
+        body["prompt"] = draw(VALUES if draw(_SELDOM) else SOUND_PROMPTS)
+    for name in draw(st.lists(SOUND_NAMES, max_size=4)):
+        body[name] = draw(SOUND[name])
+    for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
         name = draw(NAMES)
         body[name] = draw(LIKELY[name] if name in LIKELY and draw(st.booleans()) else VALUES)
-    return _changed(draw, json.dumps(body, ensure_ascii=draw(st.booleans())))
+    return (CHAT if chat != draw(_SELDOM) else COMPLETIONS), _changed(
+        draw, json.dumps(body, ensure_ascii=draw(st.booleans()))
+    )
