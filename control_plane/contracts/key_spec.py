@@ -81,6 +81,7 @@ def grant_of(view: KeyView, policy: Policy) -> Grant:
         queue_deadline_s=tier.queue_deadline_s,
         models=spec.models or tier.models,
         expires_unix=spec.expires_unix,
+        limit_store_down=policy.limit_store_down,
     )
 
 

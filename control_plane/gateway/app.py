@@ -33,6 +33,10 @@ from control_plane.gateway.calls import Desk
 from control_plane.gateway.figures import Figures
 from control_plane.gateway.http.exchange import CLIENT_GONE, Exchange
 from control_plane.gateway.models_api import list_models, show_model
+from control_plane.gateway.openapi import DOCUMENT, document
+from control_plane.gateway.schema import answers
+from control_plane.gateway.schema.generation import CHAT, COMPLETION
+from control_plane.gateway.schema.operation import EVENTS_TYPE, GENERATION_ERRORS, JSON_TYPE, READ_ERRORS, Operation
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +44,29 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 _MODEL = b"/v1/models/"
 _TELL_S = 10.0
+
+_CHAT = Operation(
+    "The next message of a conversation.",
+    {JSON_TYPE: answers.CHAT_COMPLETION, EVENTS_TYPE: answers.EVENTS},
+    CHAT,
+    GENERATION_ERRORS,
+)
+_COMPLETIONS = Operation(
+    "What comes after a prompt.",
+    {JSON_TYPE: answers.COMPLETION, EVENTS_TYPE: answers.EVENTS},
+    COMPLETION,
+    GENERATION_ERRORS,
+)
+_MODELS = Operation("Every model, whether or not a worker of it is up.", {JSON_TYPE: answers.MODELS})
+_ONE_MODEL = Operation(
+    "One model.",
+    {JSON_TYPE: answers.MODEL},
+    errors=(*READ_ERRORS, 404),
+    path={"model": {"type": "string", "minLength": 1}},
+)
+_HEALTH = Operation("Whether the process lives.", {JSON_TYPE: answers.STATUS})
+_READY = Operation("Whether a worker can be picked.", {JSON_TYPE: answers.STATUS}, other={503: answers.STATUS})
+_METRICS = Operation("Prometheus metrics.", {"text/plain": answers.TEXT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +76,7 @@ class Route:
     name: str
     methods: tuple[bytes, ...]
     handle: Callable[[Exchange], None]
+    operation: Operation
     public: bool = False
 
     @property
@@ -77,16 +105,24 @@ class GatewayApp:
         self._strangers = 0
         self._told_at = -math.inf
         self.closing = False
-        read = (b"GET", b"HEAD")
+        post, read = (b"POST",), (b"GET", b"HEAD")
         self._routes = {
-            b"/v1/chat/completions": Route("chat", (b"POST",), lambda exchange: desk.take(exchange, chat=True)),
-            b"/v1/completions": Route("completions", (b"POST",), lambda exchange: desk.take(exchange, chat=False)),
-            b"/v1/models": Route("models", read, self._models),
-            b"/health": Route("health", read, self._health, public=True),
-            b"/ready": Route("ready", read, self._ready, public=True),
-            b"/metrics": Route("metrics", read, self._metrics),
+            b"/v1/chat/completions": Route("chat", post, lambda exchange: desk.take(exchange, chat=True), _CHAT),
+            b"/v1/completions": Route(
+                "completions", post, lambda exchange: desk.take(exchange, chat=False), _COMPLETIONS
+            ),
+            b"/v1/models": Route("models", read, self._models, _MODELS),
+            b"/health": Route("health", read, self._health, _HEALTH, public=True),
+            b"/ready": Route("ready", read, self._ready, _READY, public=True),
+            b"/metrics": Route("metrics", read, self._metrics, _METRICS),
+            b"/openapi.json": Route("openapi", read, self._openapi, DOCUMENT, public=True),
         }
-        self._model = Route("models", read, self._one_model)
+        self._model = Route("models", read, self._one_model, _ONE_MODEL)
+        self._document = document(self.routes())
+
+    def routes(self) -> list[tuple[str, Route]]:
+        """Every route with its path, whose parameters are in braces."""
+        return [(path.decode(), route) for path, route in self._routes.items()] + [("/v1/models/{model}", self._model)]
 
     # the connection's side
 
@@ -195,6 +231,9 @@ class GatewayApp:
     def _one_model(self, exchange: Exchange) -> None:
         name = unquote(_path(exchange)[len(_MODEL) :].decode("latin-1"))
         exchange.respond(200, show_model(self._router.models(), exchange.grant, name, self._started))
+
+    def _openapi(self, exchange: Exchange) -> None:
+        exchange.respond(200, self._document)
 
     def _health(self, exchange: Exchange) -> None:
         exchange.respond(200, b'{"status":"ok"}')

@@ -24,17 +24,18 @@ from control_plane.contracts.worker import Delta, Done, Finish, FinishReason, Sa
 from control_plane.gateway.answer.bodies import chat_body, completion_body
 from control_plane.gateway.answer.events import ChatEvents, CompletionEvents, Events
 from control_plane.gateway.answer.heading import Heading
+from control_plane.gateway.answer.logprobs import ChatLogprobs, CompletionLogprobs
 from control_plane.gateway.answer.sinks import PlainSink, Sink, StreamSink
 from control_plane.gateway.figures import Figures
 from control_plane.gateway.http.exchange import Exchange
-from control_plane.gateway.models_api import check_model
 from control_plane.gateway.limits.limiter import Admission, Limiter
 from control_plane.gateway.limits.spending import charge, reservation
+from control_plane.gateway.models_api import check_model
 from control_plane.gateway.prompt.lanes import Job, Lanes
 from control_plane.gateway.prompt.model_prompt import ModelPrompt
 from control_plane.gateway.prompt.models import ModelPrompts, Waiter
+from control_plane.gateway.reading import read_body
 from control_plane.gateway.schema.generation import Generation, read_chat, read_completion
-from control_plane.gateway.schema.json_text import read_object
 
 log = logging.getLogger(__name__)
 
@@ -61,10 +62,13 @@ class Desk:
 
     def take(self, exchange: Exchange, *, chat: bool) -> None:
         """Start a call. Raises InferDeckError for a body that is none, or a model that the key may not call."""
-        read = read_chat if chat else read_completion
-        generation = read(read_object(exchange.take_body()))
-        check_model(exchange.grant, generation.model)
-        Call(self, exchange, generation, chat=chat).start()
+        size = exchange.received
+
+        def start(generation: Generation) -> None:
+            check_model(exchange.grant, generation.model)
+            Call(self, exchange, generation, size, chat=chat).start()
+
+        read_body(exchange, self.lanes, read_chat if chat else read_completion, start, self.refuse)
 
     def refuse(self, exchange: Exchange, error: InferDeckError, headers: bytes = b"") -> None:
         """Answer a request of which nothing was counted; a caller with a key is told how its limits stand."""
@@ -93,8 +97,10 @@ class Call:
 
     __slots__ = (
         "_admission",
+        "_body_bytes",
         "_chat",
         "_desk",
+        "_echo",
         "_ended",
         "_exchange",
         "_generation",
@@ -107,10 +113,11 @@ class Call:
         "_waiter",
     )
 
-    def __init__(self, desk: Desk, exchange: Exchange, generation: Generation, *, chat: bool) -> None:
+    def __init__(self, desk: Desk, exchange: Exchange, generation: Generation, body_bytes: int, *, chat: bool) -> None:
         self._desk = desk
         self._exchange = exchange
         self._generation = generation
+        self._body_bytes = body_bytes
         self._chat = chat
         self._param = "messages" if chat else "prompt"
         self._admission: Admission | None = None
@@ -120,6 +127,7 @@ class Call:
         self._sink: Sink | None = None
         self._handle: CallHandle | None = None
         self._tokenise_mono = 0.0
+        self._echo = ""
         self._ended = False
 
     def start(self) -> None:
@@ -187,17 +195,27 @@ class Call:
         generation = self._generation
         self._tokenise_mono = time.monotonic()
         if self._chat:
-            messages = generation.messages
+            messages, tools = generation.messages, generation.tools
             size = sum(_MESSAGE_CHARACTERS + len(message["content"]) for message in messages)
-            job = Job(lambda: prompt.chat(messages), lambda job: self._tokenised(prompt, job))
+            if tools or any("tool_calls" in message for message in messages):
+                size += self._body_bytes
+            job = Job(lambda: prompt.chat(messages, tools), lambda job: self._tokenised(prompt, job))
         else:
             size = len(generation.prompt)
-            job = Job(lambda: prompt.completion(generation.prompt), lambda job: self._tokenised(prompt, job))
+            job = Job(lambda: self._completion(prompt), lambda job: self._tokenised(prompt, job))
         self._job = job
         try:
             self._desk.lanes.submit(job, size)
         except InferDeckError as error:
             self._refuse(error)
+
+    def _completion(self, prompt: ModelPrompt) -> list[int]:
+        """Called in a lane."""
+        generation = self._generation
+        ids = prompt.completion(generation.prompt)
+        if generation.echo:
+            self._echo = prompt.text_of(generation.prompt)
+        return ids
 
     def _tokenised(self, prompt: ModelPrompt, job: Job[list[int]]) -> None:
         self._job = None
@@ -295,7 +313,7 @@ class Call:
             generation.model,
             "fp_" + prompt.hash[:10],
         )
-        echo = prompt.text_of(generation.prompt) if generation.echo else ""
+        echo = self._echo
         tally = self._desk.figures.model(generation.model)
         logprobs = "logprobs" in generation.sampling
         if generation.stream:
@@ -315,12 +333,13 @@ class Call:
                 choices=generation.choices,
                 with_usage=with_usage,
             )
+        shape: type[ChatLogprobs] | type[CompletionLogprobs] = ChatLogprobs if self._chat else CompletionLogprobs
         return PlainSink(
             self,
             exchange,
             chat_body(heading) if self._chat else completion_body(heading, echo),
             tally,
-            logprobs=logprobs,
+            logprobs=shape if logprobs else None,
             control_ids=prompt.control_ids,
             choices=generation.choices,
         )

@@ -70,7 +70,7 @@ async def test_one_step_is_one_sink_call(asker: Asker) -> None:
 
 @pytest.mark.parametrize("text", ["😀🎉 👩‍👩‍👧 ñéü 😀", "日本語 한국어 中国 日本"])
 async def test_split_characters_come_whole(asker: Asker, text: str) -> None:
-    """A grammar leaves no choice: what the model says by itself depends on the machine's arithmetic."""
+    """S01, on real vLLM. A grammar leaves no choice: what the model says by itself depends on the machine."""
     stream = await asker.ask("Say it: ", max_tokens=120, regex=text)
     plain = await asker.ask("Say it: ", max_tokens=120, regex=text, stream=False)
     assert stream.text() == plain.text() == text
@@ -81,6 +81,7 @@ async def test_split_characters_come_whole(asker: Asker, text: str) -> None:
 
 @pytest.mark.parametrize("held_back", [1, 2, 3])
 async def test_a_prompt_that_ends_inside_a_character_stays_out_of_the_answer(asker: Asker, held_back: int) -> None:
+    """S01, on real vLLM."""
     ids = asker.encode("The secret word is marmalade 😀 한")[:-held_back]
     reply = await asker.ask(ids, max_tokens=8)
     assert "marmalade" not in reply.deltas[0].text
@@ -94,6 +95,7 @@ async def test_a_prompt_that_ends_in_a_replacement_character_stays_out_too(asker
 
 
 async def test_stop_strings_never_leak(asker: Asker) -> None:
+    """S02, on real vLLM."""
     text = (await asker.ask(FRANCE, max_tokens=32, ignore_eos=True)).text()
     for start in range(1, len(text) - 8, 5):
         stop = text[start : start + 7]
@@ -105,6 +107,7 @@ async def test_stop_strings_never_leak(asker: Asker) -> None:
 
 
 async def test_the_parts_of_log_probabilities_agree(asker: Asker) -> None:
+    """N01, on real vLLM."""
     reply = await asker.ask(FRANCE, max_tokens=6, logprobs=5)
     entries = [entry for delta in reply.deltas for entry in delta.logprobs]
     assert b"".join(entry.token for entry in entries).decode() == reply.text()
@@ -185,6 +188,7 @@ async def test_a_structured_call_can_be_aborted_before_it_is_compiled(asker: Ask
 async def test_a_bad_number_is_refused_and_the_engine_stays_well(
     asker: Asker, fields: dict[str, Any], param: str | None
 ) -> None:
+    """A06, on real vLLM."""
     with pytest.raises(InvalidRequest) as caught:
         asker.submit(FRANCE, **fields)
     assert caught.value.param == param
@@ -221,6 +225,7 @@ async def test_seeded_calls_whose_prompts_come_in_chunks_say_what_each_says_alon
 
 @pytest.mark.parametrize("temperature", [1e-9, 1e-4, 2.0])
 async def test_extreme_temperatures_answer(asker: Asker, temperature: float) -> None:
+    """A06, on real vLLM."""
     assert (await asker.ask(FRANCE, max_tokens=4, temperature=temperature)).token_ids()
 
 
@@ -262,6 +267,7 @@ async def test_an_urgent_call_overtakes_those_that_wait(asker: Asker) -> None:
 
 
 async def test_an_abort_in_prefill_and_in_decode_frees_every_block(asker: Asker) -> None:
+    """C02, on real vLLM."""
     for before_first_token in (True, False):
         number, reply = asker.submit([11] * 900, max_tokens=100, ignore_eos=True)
         if not before_first_token:

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import openai
 import pytest
@@ -77,6 +78,38 @@ def test_the_official_client_streams_an_answer_that_is_counted_right(platform: P
     assert plain.usage.prompt_tokens == len(tokenizer.encode(prompt).ids)
 
 
+def test_answers_are_held_to_json_and_to_a_schema(platform: Platform) -> None:
+    """``response_format`` of the official client, through vLLM's structured outputs."""
+    client = client_of(platform)
+    ask: Any = [{"role": "user", "content": "Describe a cat as JSON."}]
+    # No place for blanks, of which a small model makes no end.
+    schema = {"enum": ["a black cat", "a tall dog"]}
+    wanted: Any = {"type": "json_schema", "json_schema": {"name": "animal", "strict": True, "schema": schema}}
+    answer = client.chat.completions.create(
+        model="tiny-model", messages=ask, response_format=wanted, max_tokens=60, temperature=0
+    )
+    assert json.loads(answer.choices[0].message.content or "") in schema["enum"]
+    anything: Any = {"type": "json_object"}
+    stream = client.chat.completions.create(
+        model="tiny-model", messages=ask, response_format=anything, max_tokens=16, temperature=0, stream=True
+    )
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
+    assert text.lstrip().startswith("{")
+    broken: Any = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "nonsense"}}}
+    with pytest.raises(openai.BadRequestError):
+        client.chat.completions.create(model="tiny-model", messages=ask, response_format=broken, max_tokens=5)
+    assert client.chat.completions.create(model="tiny-model", messages=ask, max_tokens=2).choices
+
+
+def test_a_model_whose_template_reads_no_tools_says_so(platform: Platform) -> None:
+    tool: Any = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+    with pytest.raises(openai.BadRequestError) as refused:
+        client_of(platform).chat.completions.create(
+            model="tiny-model", messages=[{"role": "user", "content": "hi"}], tools=[tool]
+        )
+    assert refused.value.param == "tools"
+
+
 def test_thirty_two_streams_on_two_workers_and_every_counter_back_at_zero(platform: Platform) -> None:
     data = platform.read(
         "load", "-c", "32", "-n", "32", "--prompt-tokens", "16-48", "--output-tokens", "8-16", "--ignore-eos"
@@ -128,6 +161,7 @@ def test_a_killed_engine_ends_its_streams_and_the_worker_is_back_by_itself(platf
 
 
 def test_a_cancel_frees_the_blocks_of_the_real_engine(platform: Platform) -> None:
+    """C02 and C04, on real vLLM."""
     until(platform.idle, "every counter at zero", patience_s=120)
     stream = platform.stream("Count from one to a thousand. " * 20, max_tokens=500)
     assert stream.first.wait(300)

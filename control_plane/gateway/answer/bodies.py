@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from control_plane.contracts.worker import Done, TokenLogprob
+from control_plane.contracts.worker import Done
 from control_plane.gateway.answer.heading import Heading, usage_json
 from control_plane.gateway.answer.json_text import quoted
-from control_plane.gateway.answer.logprobs import chat_logprobs, completion_logprobs
+from control_plane.gateway.answer.logprobs import Logprobs
 
 
 @dataclass(slots=True)
@@ -17,7 +17,7 @@ class Choice:
 
     text: str
     finish: str
-    logprobs: Sequence[TokenLogprob] | None
+    logprobs: Logprobs | None
 
 
 Body = Callable[[Sequence[Choice], Done], str]
@@ -29,7 +29,7 @@ def chat_body(heading: Heading) -> Body:
     def make(choices: Sequence[Choice], done: Done) -> str:
         parts = ",".join(
             f'{{"index":{index},"message":{{"role":"assistant","content":{quoted(choice.text)},"refusal":null}},'
-            f'"logprobs":{"null" if choice.logprobs is None else chat_logprobs(choice.logprobs)},'
+            f'"logprobs":{"null" if choice.logprobs is None else choice.logprobs.json()},'
             f'"finish_reason":"{choice.finish}"}}'
             for index, choice in enumerate(choices)
         )
@@ -44,7 +44,7 @@ def completion_body(heading: Heading, echo: str = "") -> Body:
     def make(choices: Sequence[Choice], done: Done) -> str:
         parts = ",".join(
             f'{{"index":{index},"text":{quoted(echo + choice.text)},'
-            f'"logprobs":{"null" if choice.logprobs is None else completion_logprobs(choice.logprobs, 0)[0]},'
+            f'"logprobs":{"null" if choice.logprobs is None else choice.logprobs.json()},'
             f'"finish_reason":"{choice.finish}"}}'
             for index, choice in enumerate(choices)
         )

@@ -11,7 +11,7 @@ from typing import Protocol
 from control_plane.contracts.worker import Done, TokenLogprob
 from control_plane.gateway.answer.heading import Heading, usage_json
 from control_plane.gateway.answer.json_text import quoted
-from control_plane.gateway.answer.logprobs import chat_logprobs, completion_logprobs
+from control_plane.gateway.answer.logprobs import ChatLogprobs, CompletionLogprobs
 
 DONE_EVENT = b"data: [DONE]\n\n"
 
@@ -56,7 +56,7 @@ class ChatEvents:
 
     def with_logprobs(self, choice: int, text: str, logprobs: Sequence[TokenLogprob]) -> str:
         return (
-            f'{self.before(choice)}{quoted(text)}}},"logprobs":{chat_logprobs(logprobs)},'
+            f'{self.before(choice)}{quoted(text)}}},"logprobs":{ChatLogprobs(logprobs).json()},'
             f'"finish_reason":null}}{self._close}'
         )
 
@@ -84,8 +84,9 @@ class CompletionEvents:
         return f"{self.before(choice)}{quoted(self._echo)}{self.after}" if self._echo else ""
 
     def with_logprobs(self, choice: int, text: str, logprobs: Sequence[TokenLogprob]) -> str:
-        shown, self._offsets[choice] = completion_logprobs(logprobs, self._offsets.get(choice, 0))
-        return f'{self.before(choice)}{quoted(text)},"logprobs":{shown},"finish_reason":null}}{self._close}'
+        shown = CompletionLogprobs(logprobs, self._offsets.get(choice, 0))
+        self._offsets[choice] = shown.offset
+        return f'{self.before(choice)}{quoted(text)},"logprobs":{shown.json()},"finish_reason":null}}{self._close}'
 
     def closing(self, choice: int, finish: str) -> str:
         return f'{self.before(choice)}"","logprobs":null,"finish_reason":"{finish}"}}{self._close}'

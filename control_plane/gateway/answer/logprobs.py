@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from control_plane.contracts.worker import TokenLogprob
 
 FLOOR = -9999.0
 """What stands for the log probability of the impossible, which JSON has no number for."""
+
+
+_dumps = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def shown(token: bytes) -> str:
@@ -29,26 +32,62 @@ def text_tokens(entries: Sequence[TokenLogprob], control_ids: frozenset[int]) ->
     return [entry for entry in entries if entry.token_id not in control_ids]
 
 
-def chat_logprobs(entries: Sequence[TokenLogprob]) -> str:
-    """``{"content": […], "refusal": null}`` as JSON text."""
-    content = [{**_entry(entry), "top_logprobs": [_entry(other) for other in entry.top]} for entry in entries]
-    return json.dumps({"content": content, "refusal": None}, separators=(",", ":"))
+class Logprobs(Protocol):
+    """Those of one choice, made into JSON as they come: all at once, many would keep the loop from everyone else."""
+
+    def add(self, entries: Sequence[TokenLogprob]) -> None: ...
+
+    def json(self) -> str: ...
 
 
-def completion_logprobs(entries: Sequence[TokenLogprob], offset: int) -> tuple[str, int]:
-    """The older shape as JSON text, and the offset in characters at which the next entries begin."""
-    tokens = [shown(entry.token) for entry in entries]
-    offsets = []
-    for token in tokens:
-        offsets.append(offset)
-        offset += len(token)
-    value: dict[str, Any] = {
-        "tokens": tokens,
-        "token_logprobs": [finite(entry.logprob) for entry in entries],
-        "top_logprobs": [{shown(other.token): finite(other.logprob) for other in entry.top} for entry in entries],
-        "text_offset": offsets,
-    }
-    return json.dumps(value, separators=(",", ":")), offset
+class ChatLogprobs:
+    """``{"content": […], "refusal": null}``."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Sequence[TokenLogprob] = ()) -> None:
+        self._entries: list[str] = []
+        self.add(entries)
+
+    def add(self, entries: Sequence[TokenLogprob]) -> None:
+        self._entries += [
+            _dumps({**_entry(entry), "top_logprobs": [_entry(other) for other in entry.top]}) for entry in entries
+        ]
+
+    def json(self) -> str:
+        return f'{{"content":[{",".join(self._entries)}],"refusal":null}}'
+
+
+class CompletionLogprobs:
+    """The older shape. ``offset`` is the one in characters at which the next entry begins."""
+
+    __slots__ = ("_logprobs", "_offsets", "_tokens", "_tops", "offset")
+
+    def __init__(self, entries: Sequence[TokenLogprob] = (), offset: int = 0) -> None:
+        self.offset = offset
+        self._tokens: list[str] = []
+        self._logprobs: list[str] = []
+        self._tops: list[str] = []
+        self._offsets: list[str] = []
+        self.add(entries)
+
+    def add(self, entries: Sequence[TokenLogprob]) -> None:
+        for entry in entries:
+            token = shown(entry.token)
+            self._tokens.append(_dumps(token))
+            self._logprobs.append(_dumps(finite(entry.logprob)))
+            self._tops.append(_dumps({shown(other.token): finite(other.logprob) for other in entry.top}))
+            self._offsets.append(str(self.offset))
+            self.offset += len(token)
+
+    def json(self) -> str:
+        columns = {
+            "tokens": self._tokens,
+            "token_logprobs": self._logprobs,
+            "top_logprobs": self._tops,
+            "text_offset": self._offsets,
+        }
+        return "{" + ",".join(f'"{name}":[{",".join(column)}]' for name, column in columns.items()) + "}"
 
 
 def _entry(entry: TokenLogprob) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 from control_plane.contracts.errors import InferDeckError, InternalError, RequestCancelled
@@ -14,7 +15,7 @@ from control_plane.contracts.worker import Delta, Done, Finish, FinishReason, To
 from control_plane.gateway.answer.bodies import Body, Choice
 from control_plane.gateway.answer.events import DONE_EVENT, Events
 from control_plane.gateway.answer.json_text import quoted
-from control_plane.gateway.answer.logprobs import text_tokens
+from control_plane.gateway.answer.logprobs import Logprobs, text_tokens
 from control_plane.gateway.error_body import error_event
 from control_plane.gateway.http.exchange import Exchange
 
@@ -230,7 +231,8 @@ class StreamSink(Sink):
             last = _Held(delta.choice)
             self._held.append(last)
         last.add(delta)
-        self._held_size += _DELTA_COST + len(delta.text) + _LOGPROB_COST * len(delta.logprobs)
+        self._held_size += _DELTA_COST + len(delta.text)
+        self._held_size += sum(_LOGPROB_COST * (1 + len(entry.top)) for entry in delta.logprobs)
         if self._held_size > MAX_HELD:
             self._exchange.abort()
 
@@ -255,7 +257,7 @@ class StreamSink(Sink):
 
 
 class PlainSink(Sink):
-    """One body, when everything is there."""
+    """One body, when everything is there. ``logprobs`` makes the log probabilities of a choice, where asked for."""
 
     __slots__ = ("_body", "_finish", "_parts", "_tokens")
 
@@ -266,27 +268,28 @@ class PlainSink(Sink):
         body: Body,
         tally: Tally,
         *,
-        logprobs: bool,
+        logprobs: Callable[[], Logprobs] | None,
         control_ids: frozenset[int],
         choices: int,
     ) -> None:
-        super().__init__(owner, exchange, tally, logprobs=logprobs, control_ids=control_ids)
+        super().__init__(owner, exchange, tally, logprobs=logprobs is not None, control_ids=control_ids)
         self._body = body
         self._parts: list[list[str]] = [[] for _ in range(choices)]
-        self._tokens: list[list[TokenLogprob]] = [[] for _ in range(choices)]
+        self._tokens = [logprobs() if logprobs is not None else None for _ in range(choices)]
         self._finish = ["stop"] * choices
 
     def _take(self, delta: Delta) -> None:
         choice = delta.choice
         if delta.text:
             self._parts[choice].append(delta.text)
-        if self._logprobs and delta.logprobs:
-            self._tokens[choice] += text_tokens(delta.logprobs, self._control_ids)
+        tokens = self._tokens[choice]
+        if tokens is not None and delta.logprobs:
+            tokens.add(text_tokens(delta.logprobs, self._control_ids))
         if delta.finish is not None:
             self._finish[choice] = _FINISH[delta.finish.reason]
         if delta.done is not None:
             choices = [
-                Choice("".join(parts), finish, tokens if self._logprobs else None)
+                Choice("".join(parts), finish, tokens)
                 for parts, finish, tokens in zip(self._parts, self._finish, self._tokens, strict=True)
             ]
             self._exchange.respond(200, self._body(choices, delta.done).encode())

@@ -101,6 +101,11 @@ class Exchange:
         self.request_id = ""
         self.auth_s = 0.0
 
+    @property
+    def body(self) -> bytes | bytearray:
+        """The whole body, for those who only look; it is held, and counted as held, until it is taken."""
+        return self._body
+
     def take_body(self) -> bytes:
         """The whole body; it is let go of here."""
         body, self._body = self._body, b""

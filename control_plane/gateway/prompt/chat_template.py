@@ -16,6 +16,9 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from control_plane.contracts.errors import InvalidRequest
 
+Message = dict[str, Any]
+"""What a template is given: an object as JSON has it, whose texts are guarded."""
+
 RENDER_S = 2.0
 """Longest time that one rendering may take, checked at every piece of output."""
 
@@ -59,7 +62,10 @@ def _environment() -> ImmutableSandboxedEnvironment:
 
 
 class ChatTemplate:
-    """One template. ``tokens`` are the names a template may use for special tokens (``bos_token`` …)."""
+    """One template. ``tokens`` are the names a template may use for special tokens (``bos_token`` …).
+
+    ``reads_tools``: whether it looks at the tools that a caller offers.
+    """
 
     def __init__(self, source: str, tokens: dict[str, str]) -> None:
         environment = _environment()
@@ -73,6 +79,7 @@ class ChatTemplate:
         self.source = source
         self._tokens = tokens
         self._fields = _fields(tree)
+        self.reads_tools = any(node.name == "tools" for node in tree.find_all(jinja2.nodes.Name))
         self._knows_developer = "developer" in source
 
     def reads(self, field: str) -> bool:
@@ -83,7 +90,7 @@ class ChatTemplate:
         """What the template calls this role: a template that does not know developers calls them system."""
         return "system" if role == "developer" and not self._knows_developer else role
 
-    def render(self, messages: Sequence[dict[str, str]], max_length: int) -> str:
+    def render(self, messages: Sequence[Message], max_length: int, tools: Sequence[Message] = ()) -> str:
         """The prompt's text, ready for the assistant's answer; at most ``max_length`` characters.
 
         Raises InvalidRequest where the template refuses the messages, fails on them, or takes too long.
@@ -93,7 +100,7 @@ class ChatTemplate:
         length = 0
         try:
             for piece in self._template.generate(
-                messages=messages, tools=None, documents=None, add_generation_prompt=True, **self._tokens
+                messages=messages, tools=tools or None, documents=None, add_generation_prompt=True, **self._tokens
             ):
                 pieces.append(piece)
                 length += len(piece)

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from control_plane.contracts.errors import InvalidRequest
 
 _PRIVATE_USE = range(0xF0000, 0xFFFFE)
 _TRIES = 64
+_WINDOW = 64 * 1024
+"""Characters that are searched in one go: a search lets nothing else run before it is done."""
 
 
 class ControlText:
@@ -35,7 +37,7 @@ class ControlText:
     def split(self, text: str) -> list[tuple[str, str]]:
         """The text as pairs: plain text, and the control string after it (empty after the last)."""
         parts, start = [], 0
-        for match in self._pattern.finditer(text):
+        for match in self._matches(text):
             parts.append((text[start : match.start()], match[0]))
             start = match.end()
         parts.append((text[start:], ""))
@@ -43,7 +45,7 @@ class ControlText:
 
     def hazardous(self, text: str) -> bool:
         """Whether the text has a control string in it, or could become part of one beside other text."""
-        if self._pattern.search(text) is not None:
+        if next(self._matches(text), None) is not None:
             return True
         return self._ends_in_beginning(text) or self._begins_with_ending(text) or self._is_middle(text)
 
@@ -53,20 +55,30 @@ class ControlText:
         A control string of a single character cannot be broken: refused. Raises InvalidRequest.
         """
 
-        def broken(match: re.Match[str]) -> str:
-            if len(match[0]) == 1:
-                raise InvalidRequest("The text has a character that this model reserves for control.")
-            return match[0][0] + nonce + match[0][1:]
-
         # Strings that overlap a broken one come to light in the next pass; there are fewer passes than characters in
         # the longest control string.
-        while self._pattern.search(text) is not None:
-            text = self._pattern.sub(broken, text)
+        while len(parts := self.split(text)) > 1:
+            if any(len(control) == 1 for _, control in parts):
+                raise InvalidRequest("The text has a character that this model reserves for control.")
+            text = "".join(plain + (control[0] + nonce + control[1:] if control else "") for plain, control in parts)
         if self._ends_in_beginning(text) or self._is_middle(text):
             text += nonce
         if self._begins_with_ending(text):
             text = nonce + text
         return text
+
+    def _matches(self, text: str) -> Iterator[re.Match[str]]:
+        """The control strings in the text, from left to right."""
+        at = 0
+        while at < len(text):
+            end = at + _WINDOW
+            # One that begins within the window may reach beyond it.
+            match = self._pattern.search(text, at, end + self._longest - 1)
+            if match is None or match.start() >= end:
+                at = end
+            else:
+                yield match
+                at = match.end()
 
     def _ends_in_beginning(self, text: str) -> bool:
         tail = text[1 - self._longest :] if self._longest > 1 else ""

@@ -8,10 +8,12 @@ from typing import Any
 
 from control_plane.contracts.call import TokenizerBundle
 from control_plane.contracts.errors import DropReason, InvalidRequest
-from control_plane.gateway.prompt.chat_template import ChatTemplate
+from control_plane.gateway.prompt.chat_template import ChatTemplate, Message
 from control_plane.gateway.prompt.control_text import choose_nonce
+from control_plane.gateway.prompt.guarding import guarded, texts_of
 from control_plane.gateway.prompt.tokenizer import PromptTokenizer
 
+_ALWAYS = ("role", "content")
 _TOKEN_NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
 
@@ -30,49 +32,55 @@ class ModelPrompt:
         self._tokenizer = PromptTokenizer(tokenizer_json)
         self.vocab_size = bundle.vocab_size or self._tokenizer.size
         config = _json(bundle.files.get("tokenizer_config.json"))
-        source = _template_source(bundle.files, config)
-        self._template = None if source is None else ChatTemplate(source, _tokens(config))
+        tokens = _tokens(config)
+        named = {name: ChatTemplate(source, tokens) for name, source in _templates(bundle.files, config).items()}
+        self._template = named.get("default")
+        self._tool_template = named.get("tool_use", self._template)
 
     @property
     def control_ids(self) -> frozenset[int]:
         """Tokens that are not text."""
         return self._tokenizer.control_ids
 
-    def chat(self, messages: Sequence[dict[str, str]]) -> list[int]:
+    def chat(self, messages: Sequence[Message], tools: Sequence[Message] = ()) -> list[int]:
         """The ids of a chat's prompt, up to where the assistant's answer begins. Raises InvalidRequest."""
-        template = self._template
+        template = self._tool_template if tools else self._template
         if template is None:
             raise InvalidRequest("This model has no chat template: use /v1/completions.", param="model")
+        if tools and not template.reads_tools:
+            raise InvalidRequest(
+                "Unsupported parameter: this model's chat template does not read 'tools'.",
+                param="tools",
+                code="unsupported_parameter",
+            )
         longest = self._longest_text()
-        length = 0
-        guarded = False
         control = self._tokenizer.control
-        for index, message in enumerate(messages):
-            for field, text in message.items():
-                if field == "role":
-                    continue
-                if field != "content" and not template.reads(field):
-                    name = f"messages[{index}].{field}"
-                    raise InvalidRequest(
-                        f"Unsupported parameter: this model's chat template does not read '{name}'.",
-                        param=name,
-                        code="unsupported_parameter",
-                    )
-                length += len(text)
-                guarded = guarded or control.hazardous(text)
+        shown = [
+            {field: item for field, item in message.items() if field in _ALWAYS or _read(template, index, field)}
+            for index, message in enumerate(messages)
+        ]
+        length = 0
+        hazard = False
+        for message in shown:
+            for field, item in message.items():
+                for text in (item,) if isinstance(item, str) else texts_of(item):
+                    if field != "role":
+                        length += len(text)
+                        hazard = hazard or control.hazardous(text)
+        for text in texts_of(list(tools)):
+            length += len(text)
+            hazard = hazard or control.hazardous(text)
         if length > longest:
             raise self._certainly_too_long(length, "messages")
-        nonce = ""
-        if guarded:
-            nonce = choose_nonce([template.source, *(text for message in messages for text in message.values())])
-        shown = [
-            {
-                field: template.role(text) if field == "role" else control.guard(text, nonce) if guarded else text
-                for field, text in message.items()
-            }
-            for message in messages
-        ]
-        rendered = template.render(shown, 4 * longest + 65536)
+        nonce = choose_nonce([template.source, *texts_of([shown, list(tools)])]) if hazard else ""
+        for message in shown:
+            for field, item in message.items():
+                if field == "role":
+                    message[field] = template.role(item)
+                elif hazard:
+                    message[field] = guarded(item, control, nonce)
+        offered = guarded(list(tools), control, nonce) if hazard else tools
+        rendered = template.render(shown, 4 * longest + 65536, offered)
         return self._tokenizer.encode_rendered(rendered, nonce)
 
     def completion(self, prompt: str | list[int]) -> list[int]:
@@ -94,7 +102,7 @@ class ModelPrompt:
                 prompt = self._tokenizer.control.guard(prompt, nonce)
             ids = self._tokenizer.encode_text(prompt, nonce)
         if not ids:
-            raise InvalidRequest("Invalid 'prompt': it is empty.", param="prompt", code="empty_string")
+            raise InvalidRequest("Invalid 'prompt': it has no tokens.", param="prompt", code="empty_string")
         return ids
 
     def text_of(self, prompt: str | list[int]) -> str:
@@ -122,15 +130,29 @@ def _json(data: bytes | None) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _template_source(files: dict[str, bytes], config: dict[str, Any]) -> str | None:
-    """The chat template: a file of its own comes before what the tokenizer's configuration says."""
+def _read(template: ChatTemplate, index: int, field: str) -> bool:
+    """Whether the template reads this field of a message; False where it may be left out. Raises InvalidRequest."""
+    if template.reads(field):
+        return True
+    if field == "tool_call_id" and template.reads_tools:
+        # To such a template the order says which call a result belongs to.
+        return False
+    name = f"messages[{index}].{field}"
+    raise InvalidRequest(
+        f"Unsupported parameter: this model's chat template does not read '{name}'.",
+        param=name,
+        code="unsupported_parameter",
+    )
+
+
+def _templates(files: dict[str, bytes], config: dict[str, Any]) -> dict[str, str]:
+    """The chat templates by name: a file of its own comes before what the tokenizer's configuration says."""
     if (file := files.get("chat_template.jinja")) is not None:
-        return file.decode()
+        return {"default": file.decode()}
     found = _json(files.get("chat_template.json")).get("chat_template") or config.get("chat_template")
     if isinstance(found, list):
-        named = {entry["name"]: entry["template"] for entry in found}
-        found = named.get("default")
-    return found if isinstance(found, str) else None
+        return {entry["name"]: entry["template"] for entry in found if entry["name"] in ("default", "tool_use")}
+    return {"default": found} if isinstance(found, str) else {}
 
 
 def _tokens(config: dict[str, Any]) -> dict[str, str]:

@@ -1,26 +1,22 @@
-"""The body of a generation call, checked: one table of parameters for each route.
-
-Null means absent, for every optional parameter. A parameter that OpenAI has and this server has not is refused by
-name, unless its value asks for nothing (``"store": false``); so is a name that nobody knows.
-"""
+"""The body of a generation call, checked: one table of parameters for each route."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from control_plane.contracts.errors import InvalidRequest
-from control_plane.gateway.schema.messages import read_messages
-from control_plane.gateway.schema.response_format import read_response_format
+from control_plane.gateway.schema.messages import Message, messages
+from control_plane.gateway.schema.response_format import response_format
+from control_plane.gateway.schema.table import Table
+from control_plane.gateway.schema.tools import tool_choice, tools
 from control_plane.gateway.schema.values import (
-    Reader,
+    Field,
     boolean,
     decimal,
     integer,
     invalid,
     logit_bias,
     mapping,
-    missing,
     stop_strings,
     string,
     token_ids,
@@ -31,6 +27,7 @@ MAX_CHOICES = 8
 MAX_LOGPROBS = 20
 _INT32 = 2**31 - 1
 _INT64 = 2**63 - 1
+_UNBOUNDED = 2**63
 
 Prompt = str | list[int]
 
@@ -40,7 +37,7 @@ class Generation:
     """A checked call. ``sampling`` has the fields of ``contracts.worker.Sampling`` that the caller set.
 
     ``max_tokens`` None means as many as fit; ``max_tokens_name`` is what the caller calls it. A chat has ``messages``,
-    a completion has ``prompt``.
+    a completion has ``prompt``. ``tools`` are those that the model is to be told of.
     """
 
     model: str
@@ -49,7 +46,8 @@ class Generation:
     max_tokens_name: str = "max_tokens"
     stream: bool = False
     include_usage: bool = False
-    messages: list[dict[str, str]] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    tools: list[dict[str, Any]] = field(default_factory=list)
     prompt: Prompt = ""
     echo: bool = False
 
@@ -60,9 +58,7 @@ class Generation:
 
 def read_chat(body: dict[str, Any]) -> Generation:
     """The call in a body of ``/v1/chat/completions``. Raises InvalidRequest."""
-    values = _read(body, _CHAT)
-    if "messages" not in values:
-        raise missing("messages")
+    values = CHAT.read(body)
     logprobs = values.pop("logprobs", False)
     top = values.pop("top_logprobs", None)
     if top is not None and not logprobs:
@@ -71,14 +67,13 @@ def read_chat(body: dict[str, Any]) -> Generation:
     if logprobs:
         generation.sampling["logprobs"] = top or 0
     generation.messages = values["messages"]
+    generation.tools = _offered(values)
     return generation
 
 
 def read_completion(body: dict[str, Any]) -> Generation:
     """The call in a body of ``/v1/completions``. Raises InvalidRequest."""
-    values = _read(body, _COMPLETION)
-    if "prompt" not in values:
-        raise missing("prompt")
+    values = COMPLETION.read(body)
     generation = _generation(values)
     generation.prompt = values["prompt"]
     generation.echo = values.get("echo", False)
@@ -94,19 +89,18 @@ def read_completion(body: dict[str, Any]) -> Generation:
     return generation
 
 
-def _read(body: dict[str, Any], table: dict[str, Reader]) -> dict[str, Any]:
-    values = {}
-    for name, value in body.items():
-        read = table.get(name)
-        if read is None:
-            _refuse(name, value)
-        elif value is not None:
-            values[name] = read(name, value)
-        elif name == "model":
-            raise wrong_type("model", "a string", value)
-    if "model" not in values:
-        raise missing("model")
-    return values
+def _offered(values: dict[str, Any]) -> list[dict[str, Any]]:
+    """The tools that the model is to be told of."""
+    offered: list[dict[str, Any]] = values.get("tools", [])
+    choice = values.get("tool_choice")
+    if not offered:
+        for name, asked in (
+            ("tool_choice", choice == "auto"),
+            ("parallel_tool_calls", "parallel_tool_calls" in values),
+        ):
+            if asked:
+                raise invalid(name, f"'{name}' is only allowed when 'tools' are specified.", "invalid_value")
+    return [] if choice == "none" else offered
 
 
 def _generation(values: dict[str, Any]) -> Generation:
@@ -133,22 +127,6 @@ def _generation(values: dict[str, Any]) -> Generation:
     return generation
 
 
-def _refuse(name: str, value: Any) -> None:
-    if name in _TEMPLATES:
-        raise invalid(
-            "chat_template", "Chat templates come with the model, not with the request.", "unsupported_parameter"
-        )
-    if name in _UNSUPPORTED:
-        # True is 1 and 0 is False only for Python.
-        if value is None or any(type(value) is type(nothing) and value == nothing for nothing in _UNSUPPORTED[name]):
-            return
-        raise invalid(
-            name, f"Unsupported parameter: '{name}' is not supported by this server.", "unsupported_parameter"
-        )
-    short = name[:64]
-    raise InvalidRequest(f"Unrecognized request argument supplied: {short}", param=short, code="unknown_parameter")
-
-
 def _stream_options(name: str, value: Any) -> bool:
     include_usage = False
     for key, item in mapping(name, value).items():
@@ -157,6 +135,12 @@ def _stream_options(name: str, value: Any) -> bool:
         elif key not in ("include_usage", "include_obfuscation") or (item is not None and item is not False):
             raise invalid(f"{name}.{key[:64]}", f"Unsupported parameter: '{name}.{key[:64]}'.", "unsupported_parameter")
     return include_usage
+
+
+def _parallel_tool_calls(name: str, value: Any) -> bool:
+    if boolean(name, value) is not True:
+        raise invalid(name, f"Unsupported value: '{name}' can only be true: calls come as text.", "unsupported_value")
+    return True
 
 
 def _prompt(name: str, value: Any) -> Prompt:
@@ -177,7 +161,9 @@ def _prompt(name: str, value: Any) -> Prompt:
     return ids
 
 
-_SAMPLING: dict[str, Reader] = {
+_IDS = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": _INT32}}
+
+_SAMPLING: dict[str, Field] = {
     "frequency_penalty": decimal(-2, 2),
     "ignore_eos": boolean,
     "logit_bias": logit_bias,
@@ -190,59 +176,107 @@ _SAMPLING: dict[str, Reader] = {
     "stop": stop_strings,
     "stop_token_ids": token_ids,
     "temperature": decimal(0, 2),
-    "top_k": integer(-1, _INT32),
+    "top_k": integer(-1, _INT32, "-1 and 0: all tokens."),
     "top_p": decimal(0, 1, above_low=True),
 }
 
-_COMMON: dict[str, Reader] = {
+_COMMON: dict[str, Field] = {
     **_SAMPLING,
-    "model": string(256, may_be_empty=False),
+    "model": string(256, may_be_empty=False, about="A model of /v1/models."),
+    "response_format": response_format,
     "safety_identifier": string(512),
     "stream": boolean,
-    "stream_options": _stream_options,
+    "stream_options": Field(
+        _stream_options,
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "include_usage": {"type": ["boolean", "null"]},
+                "include_obfuscation": {"enum": [False, None]},
+            },
+        },
+        "Only with 'stream'.",
+    ),
     "user": string(512),
 }
 
-_CHAT: dict[str, Reader] = {
-    **_COMMON,
-    "logprobs": boolean,
-    "max_completion_tokens": integer(1, 2**63),
-    "max_tokens": integer(1, 2**63),
-    "messages": read_messages,
-    "response_format": read_response_format,
-    "top_logprobs": integer(0, MAX_LOGPROBS),
-}
-
-_COMPLETION: dict[str, Reader] = {
-    **_COMMON,
-    "echo": boolean,
-    "logprobs": integer(0, MAX_LOGPROBS),
-    "max_tokens": integer(0, 2**63),
-    "prompt": _prompt,
-    "response_format": read_response_format,
-}
-
-_TEMPLATES = frozenset(("chat_template", "chat_template_kwargs"))
-
-# OpenAI's parameters that are not served, each with the values that ask for nothing.
-_UNSUPPORTED: dict[str, tuple[Any, ...]] = {
-    "audio": (),
+# What OpenAI or vLLM have and this server has not, each with the values that ask for nothing.
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "add_special_tokens": (),
+    "allowed_token_ids": (),
+    "bad_words": ([],),
     "best_of": (1,),
-    "function_call": ("none",),
-    "functions": ([],),
+    "cache_salt": (),
+    "include_stop_str_in_output": (False,),
+    "length_penalty": (1.0, 1),
+    "logprob_token_ids": (),
     "metadata": ({},),
-    "modalities": (["text"],),
-    "moderation": (),
-    "parallel_tool_calls": (),
-    "prediction": (),
+    "priority": (0,),
     "prompt_cache_key": (),
+    "prompt_cache_options": (),
     "prompt_cache_retention": (),
-    "reasoning_effort": (),
+    "prompt_logprobs": (),
+    "return_token_ids": (False,),
     "service_tier": ("auto", "default"),
+    "skip_special_tokens": (True,),
+    "spaces_between_special_tokens": (True,),
     "store": (False,),
-    "suffix": ("",),
-    "tool_choice": ("none",),
-    "tools": ([],),
-    "verbosity": (),
-    "web_search_options": (),
+    "structured_outputs": (),
+    "truncate_prompt_tokens": (),
+    "use_beam_search": (False,),
 }
+
+CHAT = Table(
+    {
+        **_COMMON,
+        "logprobs": boolean,
+        "max_completion_tokens": integer(1, _UNBOUNDED),
+        "max_tokens": integer(1, _UNBOUNDED, "The older name of 'max_completion_tokens'; not both."),
+        "messages": messages,
+        "parallel_tool_calls": Field(_parallel_tool_calls, {"const": True}, "Only with 'tools'."),
+        "tool_choice": tool_choice,
+        "tools": tools,
+        "top_logprobs": integer(0, MAX_LOGPROBS, "Only with 'logprobs'."),
+    },
+    ("model", "messages"),
+    _NEUTRAL
+    | {
+        "add_generation_prompt": (True,),
+        "audio": (),
+        "continue_final_message": (False,),
+        "documents": ([],),
+        "echo": (False,),
+        "function_call": ("none",),
+        "functions": ([],),
+        "include_reasoning": (True,),
+        "modalities": (["text"],),
+        "moderation": (),
+        "prediction": (),
+        "reasoning_effort": (),
+        "verbosity": (),
+        "web_search_options": (),
+    },
+)
+
+COMPLETION = Table(
+    {
+        **_COMMON,
+        "echo": boolean,
+        "logprobs": integer(0, MAX_LOGPROBS),
+        "max_tokens": integer(0, _UNBOUNDED, "0 only with 'echo'."),
+        "prompt": Field(
+            _prompt,
+            {
+                "anyOf": [
+                    {"type": "string"},
+                    _IDS,
+                    {"type": "array", "items": {"anyOf": [{"type": "string"}, _IDS]}, "minItems": 1, "maxItems": 1},
+                ]
+            },
+            "One prompt, as text or as token ids.",
+        ),
+    },
+    ("model", "prompt"),
+    _NEUTRAL | {"prompt_embeds": (), "suffix": ("",)},
+)

@@ -5,23 +5,31 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from control_plane.gateway.schema.values import boolean, invalid, mapping, missing, one_of, string
+from control_plane.gateway.schema.values import (
+    Field,
+    boolean,
+    finite,
+    invalid,
+    mapping,
+    missing,
+    one_of,
+    only_fields,
+    string,
+)
 
 _MAX_SCHEMA = 64 * 1024
+_encode = json.JSONEncoder(separators=(",", ":")).iterencode
 _TYPES = ("text", "json_object", "json_schema")
-_read_schema_name = string(64, may_be_empty=False)
-_read_description = string(4096)
+_WRAPPER = {"name": string(64, may_be_empty=False), "description": string(4096), "strict": boolean}
 
 
-def read_response_format(name: str, value: Any) -> dict[str, Any]:
+def _response_format(name: str, value: Any) -> dict[str, Any]:
     """The fields of ``Sampling`` that it sets: none, ``json_object`` or ``json_schema``. Raises InvalidRequest."""
     chosen = mapping(name, value)
     if chosen.get("type") is None:
         raise missing(f"{name}.type")
     kind = one_of(f"{name}.type", chosen["type"], _TYPES)
-    for key in chosen:
-        if key != "type" and key != kind:
-            raise invalid(name, f"Unrecognized field in '{name}': '{key[:64]}'.", "unknown_parameter")
+    only_fields(name, chosen, ("type", kind))
     if kind == "text":
         return {}
     if kind == "json_object":
@@ -33,23 +41,57 @@ def _schema(at: str, value: Any) -> str:
     if value is None:
         raise missing(at)
     wrapper = mapping(at, value)
-    for key, item in wrapper.items():
-        if key == "name":
-            _read_schema_name(f"{at}.name", item)
-        elif key == "description" and item is not None:
-            _read_description(f"{at}.description", item)
-        elif key == "strict" and item is not None:
-            boolean(f"{at}.strict", item)
-        elif key not in ("schema", "description", "strict"):
-            raise invalid(at, f"Unrecognized field in '{at}': '{key[:64]}'.", "unknown_parameter")
+    only_fields(at, wrapper, ("name", "schema", "description", "strict"))
     for key in ("name", "schema"):
         if wrapper.get(key) is None:
             raise missing(f"{at}.{key}")
+    for key, read in _WRAPPER.items():
+        if wrapper.get(key) is not None:
+            read(f"{at}.{key}", wrapper[key])
     schema = mapping(f"{at}.schema", wrapper["schema"])
-    try:
-        text = json.dumps(schema, separators=(",", ":"), allow_nan=False)
-    except ValueError:
-        raise invalid(f"{at}.schema", "A number in the schema is too large.", "invalid_value") from None
-    if len(text) > _MAX_SCHEMA:
-        raise invalid(f"{at}.schema", f"The schema is longer than {_MAX_SCHEMA} characters.", "string_above_max_length")
+    if not finite(schema):
+        raise invalid(f"{at}.schema", "A number in the schema is too large.", "invalid_value")
+    text = ""
+    # Piece by piece: all at once, a long one would keep the interpreter from everyone else.
+    for piece in _encode(schema):
+        text += piece
+        if len(text) > _MAX_SCHEMA:
+            raise invalid(
+                f"{at}.schema", f"The schema is longer than {_MAX_SCHEMA} characters.", "string_above_max_length"
+            )
     return text
+
+
+def _of(kind: str, **more: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": ["type", *more],
+        "additionalProperties": False,
+        "properties": {"type": {"const": kind}, **more},
+    }
+
+
+response_format = Field(
+    _response_format,
+    {
+        "anyOf": [
+            _of("text"),
+            _of("json_object"),
+            _of(
+                "json_schema",
+                json_schema={
+                    "type": "object",
+                    "required": ["name", "schema"],
+                    "additionalProperties": False,
+                    "properties": {
+                        "name": _WRAPPER["name"].schema,
+                        "schema": {"type": "object"},
+                        "description": {"anyOf": [_WRAPPER["description"].schema, {"type": "null"}]},
+                        "strict": {"type": ["boolean", "null"]},
+                    },
+                },
+            ),
+        ]
+    },
+    f"The shape that the answer is held to; a schema is at most {_MAX_SCHEMA} characters.",
+)

@@ -1,17 +1,40 @@
-"""Readers of single values. Each takes the field's name and what came, and gives the value or OpenAI's error."""
+"""Fields: how a single value is read, and the JSON Schema of what is read.
+
+One says both, so that the document of the API and the checks cannot come apart.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from control_plane.contracts.errors import InvalidRequest
 
 Reader = Callable[[str, Any], Any]
+"""Takes the field's name and what came, and gives the value or OpenAI's error."""
+
+Schema = Mapping[str, Any]
+"""A JSON Schema (draft 2020-12, as OpenAPI 3.1 has it)."""
 
 MAX_STOPS = 4
 _STOP_LENGTH = 1024
 _BIAS_COUNT = 1024
+_MAX_INT32 = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One value of a body; it is called as its reader is. ``about`` is what the document says of it."""
+
+    read: Reader
+    schema: Schema
+    about: str = ""
+
+    def __call__(self, name: str, value: Any) -> Any:
+        return self.read(name, value)
+
 
 _KINDS = {
     bool: "a boolean",
@@ -41,7 +64,7 @@ def missing(name: str) -> InvalidRequest:
     return invalid(name, f"Missing required parameter: '{name}'.", "missing_required_parameter")
 
 
-def decimal(low: float, high: float, *, above_low: bool = False) -> Reader:
+def decimal(low: float, high: float, *, above_low: bool = False, about: str = "") -> Field:
     """A finite number from ``low`` to ``high``, ``low`` itself excluded where ``above_low``."""
 
     def read(name: str, value: Any) -> float:
@@ -57,10 +80,11 @@ def decimal(low: float, high: float, *, above_low: bool = False) -> Reader:
             )
         return float(value)
 
-    return read
+    lowest = "exclusiveMinimum" if above_low else "minimum"
+    return Field(read, {"type": "number", lowest: low, "maximum": high}, about)
 
 
-def integer(low: int, high: int) -> Reader:
+def integer(low: int, high: int, about: str = "") -> Field:
     def read(name: str, value: Any) -> int:
         if type(value) is not int:
             raise wrong_type(name, "an integer", value)
@@ -72,22 +96,27 @@ def integer(low: int, high: int) -> Reader:
             )
         return value
 
-    return read
+    return Field(read, {"type": "integer", "minimum": low, "maximum": high}, about)
 
 
-def boolean(name: str, value: Any) -> bool:
+def _boolean(name: str, value: Any) -> bool:
     if type(value) is not bool:
         raise wrong_type(name, "a boolean", value)
     return value
 
 
-def string(max_length: int, *, may_be_empty: bool = True) -> Reader:
+boolean = Field(_boolean, {"type": "boolean"})
+
+
+def string(max_length: int | None = None, *, may_be_empty: bool = True, about: str = "") -> Field:
+    """Text of at most ``max_length`` characters; None: as much as a body holds."""
+
     def read(name: str, value: Any) -> str:
         if type(value) is not str:
             raise wrong_type(name, "a string", value)
         if not value and not may_be_empty:
             raise invalid(name, f"Invalid value for '{name}': expected a string that is not empty.", "empty_string")
-        if len(value) > max_length:
+        if max_length is not None and len(value) > max_length:
             raise invalid(
                 name,
                 f"Invalid value for '{name}': expected a string of at most {max_length} characters.",
@@ -95,7 +124,8 @@ def string(max_length: int, *, may_be_empty: bool = True) -> Reader:
             )
         return value
 
-    return read
+    lengths = {"minLength": 0 if may_be_empty else 1, "maxLength": max_length}
+    return Field(read, {"type": "string"} | {key: length for key, length in lengths.items() if length}, about)
 
 
 def mapping(name: str, value: Any) -> dict[str, Any]:
@@ -128,32 +158,69 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     return value
 
 
-def stop_strings(name: str, value: Any) -> tuple[str, ...]:
-    """One string or up to four, none of them empty."""
-    read = string(_STOP_LENGTH, may_be_empty=False)
+def finite(value: Any) -> bool:
+    """Whether every number in the value is one that JSON can say again: ``1e400`` is read as infinity."""
+    if isinstance(value, dict):
+        return all(map(finite, value.values()))
+    if isinstance(value, list):
+        return all(map(finite, value))
+    return type(value) is not float or math.isfinite(value)
+
+
+def only_fields(at: str, value: dict[str, Any], known: tuple[str, ...]) -> None:
+    """Refuse by name what an object has beside the fields that are known."""
+    for key in value:
+        if key not in known:
+            raise invalid(at, f"Unrecognized field in '{at}': '{key[:64]}'.", "unknown_parameter")
+
+
+_stop = string(_STOP_LENGTH, may_be_empty=False)
+_token_id = integer(0, _MAX_INT32)
+_bias = decimal(-100, 100)
+
+
+def _stop_strings(name: str, value: Any) -> tuple[str, ...]:
     if type(value) is str:
-        return (read(name, value),)
+        return (_stop(name, value),)
     if type(value) is not list:
         raise wrong_type(name, "a string or an array of strings", value)
-    return tuple(read(name, item) for item in array(name, value, MAX_STOPS))
+    return tuple(_stop(name, item) for item in array(name, value, MAX_STOPS))
 
 
-def token_ids(name: str, value: Any) -> tuple[int, ...]:
-    read = integer(0, 2**31 - 1)
-    return tuple(read(name, item) for item in array(name, value, 64))
+def _token_ids(name: str, value: Any) -> tuple[int, ...]:
+    return tuple(_token_id(name, item) for item in array(name, value, 64))
 
 
-def logit_bias(name: str, value: Any) -> dict[int, float]:
-    """Token id (as a string) to a bias from -100 to 100; whether the model has the id is checked when it is known."""
+def _logit_bias(name: str, value: Any) -> dict[int, float]:
     entries = mapping(name, value)
     if len(entries) > _BIAS_COUNT:
         raise invalid(
             name, f"Invalid value for '{name}': expected at most {_BIAS_COUNT} tokens.", "object_above_max_properties"
         )
-    read = decimal(-100, 100)
     biases = {}
     for key, bias in entries.items():
         if not (key.isascii() and key.isdigit() and len(key) < 10):
             raise invalid(name, f"Invalid value for '{name}': its names must be token ids.", "invalid_value")
-        biases[int(key)] = read(name, bias)
+        biases[int(key)] = _bias(name, bias)
     return biases
+
+
+stop_strings = Field(
+    _stop_strings,
+    {"anyOf": [_stop.schema, {"type": "array", "items": _stop.schema, "maxItems": MAX_STOPS}]},
+    "One string or up to four; none of them is in the answer.",
+)
+
+token_ids = Field(_token_ids, {"type": "array", "items": _token_id.schema, "maxItems": 64})
+
+# Whether the model has the id is checked when the model is known.
+logit_bias = Field(
+    _logit_bias,
+    {
+        "type": "object",
+        "propertyNames": {"pattern": "^[0-9]{1,9}$"},
+        "additionalProperties": _bias.schema,
+        "maxProperties": _BIAS_COUNT,
+    },
+    "Token id to a bias.",
+)

@@ -16,7 +16,8 @@ def generate_frame(number: int, call: RoutedCall) -> pb.RouterFrame:
     _fill(generate.sampling, call.sampling)
     generate.priority = call.priority
     generate.cache_salt = call.cache_salt
-    generate.stream = call.stream
+    # Log probabilities come step by step also for a plain call: all at once, they would hold up everyone else.
+    generate.stream = call.stream or call.sampling.logprobs is not None
     generate.arrival_unix = call.arrival_unix
     return frame
 

@@ -13,7 +13,8 @@ from control_plane.contracts.errors import DropReason, InvalidRequest, RequestCa
 from control_plane.contracts.worker import Delta, Done, Finish, FinishReason, TokenLogprob
 from tests.integration.gateway.rig import CHAT, MODEL, Rig, chat_body, events, joined, request, say
 from tests.unit.gateway.fakes import Submitted
-from tests.unit.gateway.tokenizers import tokenizer_json
+from tests.unit.gateway.test_model_prompt import WITH_TOOLS
+from tests.unit.gateway.tokenizers import bundle, tokenizer_json
 
 REFERENCE = Tokenizer.from_str(tokenizer_json("byte_level"))
 
@@ -27,7 +28,7 @@ def reference(text: str) -> list[int]:
 
 @pytest.mark.parametrize("cut", [["F09F", "9880", "ED95", "9C"], ["F0", "9F9880ED", "959C"]])
 async def test_characters_that_came_in_pieces_are_whole(rig: Rig, cut: list[str]) -> None:
-    """What the worker holds back until it is whole reaches the client as it is, in both modes."""
+    """S01: What the worker holds back until it is whole reaches the client as it is, in both modes."""
     pieces, held = [], b""
     for part in cut:
         held += bytes.fromhex(part)
@@ -43,6 +44,7 @@ async def test_characters_that_came_in_pieces_are_whole(rig: Rig, cut: list[str]
 
 
 async def test_a_stream_from_head_to_done(rig: Rig) -> None:
+    """S04, and S03: usage that nobody asked for never comes."""
     answer = await rig.chat(stream=True, max_tokens=3)
     assert answer.status == 200
     assert answer.headers["content-type"].startswith("text/event-stream")
@@ -68,6 +70,7 @@ async def test_a_stream_from_head_to_done(rig: Rig) -> None:
 
 
 async def test_usage_comes_once_and_only_when_asked_for(rig: Rig) -> None:
+    """S03."""
     rig.router.play = lambda submitted: say(submitted, ["a", "b"], cached=3)
     answer = await rig.chat(stream=True, n=2, stream_options={"include_usage": True})
     found = events(answer.body)
@@ -95,6 +98,7 @@ async def test_usage_agrees_with_the_tokenizer(rig: Rig) -> None:
 
 
 async def test_a_worker_that_is_lost(rig: Rig) -> None:
+    """S06: in mid-stream an error event, and nothing after it."""
     rig.router.play = lambda submitted: submitted.sink.failed(WorkerLost("lost before the first token"))
     for stream in (True, False):
         answer = await rig.chat(stream=stream)
@@ -119,6 +123,8 @@ async def test_a_worker_that_is_lost(rig: Rig) -> None:
 
 
 async def test_the_connection_goes_on_after_an_error_event(rig: Rig) -> None:
+    """S06: the body ends whole."""
+
     def die(submitted: Submitted) -> None:
         submitted.sink.delta(Delta(1, [5], "x"))
         submitted.sink.failed(WorkerLost("gone"))
@@ -135,6 +141,8 @@ async def test_the_connection_goes_on_after_an_error_event(rig: Rig) -> None:
 
 
 async def test_what_an_operator_cancels(rig: Rig) -> None:
+    """C04: what the client of a cancelled call hears."""
+
     def cancel(submitted: Submitted) -> None:
         if submitted.call.stream:
             submitted.sink.delta(Delta(1, [5], "x"))
@@ -153,18 +161,37 @@ async def test_a_deadline_in_the_queue_has_its_status_also_for_a_stream(rig: Rig
     assert "retry-after" in answer.headers
 
 
+@pytest.mark.parametrize(
+    ("stop", "passed_on"),
+    [("a", ("a",)), (None, ()), ([], ()), (["a", "b", "c", "d"], ("a", "b", "c", "d"))],
+)
+async def test_stop_strings_in_every_form(rig: Rig, stop: Any, passed_on: tuple[str, ...]) -> None:
+    """S02."""
+    assert (await rig.chat(stop=stop)).status == 200
+    assert rig.router.submitted[0].call.sampling.stop == passed_on
+
+
+@pytest.mark.parametrize(("stop", "code"), [(["a"] * 5, "array_above_max_length"), ("", "empty_string")])
+async def test_stop_strings_that_are_none(rig: Rig, stop: Any, code: str) -> None:
+    """S02."""
+    answer = await rig.chat(stop=stop)
+    assert (answer.status, answer.error["code"], answer.error["param"]) == (400, code, "stop")
+
+
 # --- limits (A05)
 
 
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
 @pytest.mark.parametrize("value", [0, -1, 1.5, "5", 1e9, 10**9, True])
 async def test_output_bounds_that_are_none(rig: Rig, name: str, value: Any) -> None:
+    """A05."""
     answer = await rig.chat(**{name: value})
     assert (answer.status, answer.error["param"]) == (400, name)
     assert rig.router.submitted == []
 
 
 async def test_the_output_bound_as_it_reaches_the_router(rig: Rig) -> None:
+    """A05: null is the default; both names at once are refused."""
     for fields in ({}, {"max_tokens": None}, {"max_tokens": 7}, {"max_completion_tokens": 9}):
         assert (await rig.chat(**fields)).status == 200
     prompt = len(rig.router.submitted[0].call.prompt_token_ids)
@@ -179,6 +206,7 @@ async def test_the_output_bound_as_it_reaches_the_router(rig: Rig) -> None:
 
 
 async def test_a_prompt_longer_than_the_context(rig: Rig) -> None:
+    """A05: the true limit and the counts are quoted."""
     text = "the quick brown fox " * 200
     prompt = len(reference(f"<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n"))
     for fields in ({}, {"max_tokens": 5}):
@@ -199,6 +227,7 @@ async def test_a_prompt_longer_than_the_context(rig: Rig) -> None:
 
 
 async def test_a_prompt_that_fits_with_an_output_that_does_not(rig: Rig) -> None:
+    """A05."""
     prompt = len(reference("hi"))
     assert (await rig.complete("hi", max_tokens=512 - prompt)).status == 200
     answer = await rig.complete("hi", max_tokens=511)
@@ -242,6 +271,7 @@ async def test_a_prompt_that_fills_the_context_leaves_no_room_for_an_answer(rig:
     ],
 )
 async def test_bad_numbers_stop_at_the_gateway(rig: Rig, text: str, field: str) -> None:
+    """A06, and N01: top_logprobs out of range or without logprobs."""
     body = json.dumps(chat_body())[:-1] + f",{text}}}"
     answer = await rig.post(CHAT, body.encode())
     assert (answer.status, answer.error["param"]) == (400, field)
@@ -250,6 +280,7 @@ async def test_bad_numbers_stop_at_the_gateway(rig: Rig, text: str, field: str) 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity"])
 async def test_numbers_that_json_does_not_have(rig: Rig, text: str) -> None:
+    """A06."""
     body = json.dumps(chat_body())[:-1] + f',"temperature":{text}}}'
     answer = await rig.post(CHAT, body.encode())
     assert (answer.status, answer.error["code"]) == (400, "invalid_json")
@@ -257,6 +288,7 @@ async def test_numbers_that_json_does_not_have(rig: Rig, text: str) -> None:
 
 @pytest.mark.parametrize("value", [0, 1e-4, 2])
 async def test_good_numbers_reach_the_router(rig: Rig, value: float) -> None:
+    """A06."""
     assert (await rig.chat(temperature=value)).json["choices"][0]["message"]["content"]
     assert rig.router.submitted[0].call.sampling.temperature == value
 
@@ -265,6 +297,7 @@ async def test_good_numbers_reach_the_router(rig: Rig, value: float) -> None:
 
 
 async def test_messages_of_every_kind_reach_the_template(rig: Rig) -> None:
+    """A07: parts in every role."""
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
     messages = [
         {"role": "system", "content": parts},
@@ -293,11 +326,13 @@ async def test_messages_of_every_kind_reach_the_template(rig: Rig) -> None:
     ],
 )
 async def test_messages_that_are_refused(rig: Rig, messages: Any, param: str) -> None:
+    """A07."""
     answer = await rig.post(CHAT, {"model": MODEL, "messages": messages})
     assert (answer.status, answer.error["param"]) == (400, param)
 
 
 async def test_a_system_message_alone(rig: Rig) -> None:
+    """A07."""
     assert (await rig.post(CHAT, {"model": MODEL, "messages": [{"role": "system", "content": "x"}]})).status == 200
 
 
@@ -309,10 +344,34 @@ async def test_control_strings_in_a_message_are_text(rig: Rig) -> None:
 
 @pytest.mark.parametrize("nested", [False, True])
 async def test_templates_do_not_come_with_requests(rig: Rig, nested: bool) -> None:
+    """SE02."""
     template = "{% for i in range(10**9) %}x{% endfor %}"
     fields = {"chat_template_kwargs": {"chat_template": template}} if nested else {"chat_template": template}
     answer = await rig.chat(**fields)
     assert (answer.status, answer.error["param"]) == (400, "chat_template")
+
+
+async def test_more_messages_and_longer_ones_than_there_may_be(rig: Rig) -> None:
+    """SE02: both are refused before anything is rendered."""
+    many = await rig.post(CHAT, {"model": MODEL, "messages": [{"role": "user", "content": "x"}] * 10_000})
+    assert (many.status, many.error["code"], many.error["param"]) == (400, "array_above_max_length", "messages")
+    long = await rig.chat("x" * 5_000_000)
+    assert long.status == 413
+    assert rig.router.submitted == []
+    assert (await rig.chat()).status == 200
+
+
+async def test_tools_reach_a_template_that_reads_them_and_are_refused_where_none_does(rig: Rig) -> None:
+    rig.router.bundles["tools"] = bundle("byte_level_with_markup", template=WITH_TOOLS)
+    tool = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+    body = chat_body(tools=[tool], tool_choice="auto")
+    assert (await rig.post(CHAT, body | {"model": "tools"})).status == 200
+    with_tools = len(rig.router.submitted[0].call.prompt_token_ids)
+    assert (await rig.post(CHAT, body | {"model": "tools", "tool_choice": "none"})).status == 200
+    assert len(rig.router.submitted[1].call.prompt_token_ids) < with_tools
+    refused = await rig.post(CHAT, body)
+    assert (refused.status, refused.error["param"]) == (400, "tools")
+    assert "does not read 'tools'" in refused.error["message"]
 
 
 # --- the rest of the schema
@@ -358,7 +417,7 @@ async def test_what_the_worker_refuses_is_the_callers_to_know(rig: Rig) -> None:
     assert (answer.status, answer.error["param"]) == (400, "response_format")
 
 
-@pytest.mark.parametrize("name", ["tools", "functions", "audio", "web_search_options", "frobnicate"])
+@pytest.mark.parametrize("name", ["functions", "audio", "web_search_options", "frobnicate"])
 async def test_nothing_is_dropped_silently(rig: Rig, name: str) -> None:
     answer = await rig.chat(**{name: [{"x": 1}]})
     assert (answer.status, answer.error["param"]) == (400, name)
@@ -391,6 +450,7 @@ def with_logprobs(submitted: Submitted) -> None:
 
 
 async def test_log_probabilities_in_a_stream_and_in_a_body_are_the_same(rig: Rig) -> None:
+    """N01."""
     rig.router.play = with_logprobs
     plain = (await rig.chat(logprobs=True, top_logprobs=5)).json["choices"][0]["logprobs"]["content"]
     streamed = []
@@ -408,6 +468,7 @@ async def test_log_probabilities_in_a_stream_and_in_a_body_are_the_same(rig: Rig
 
 
 async def test_log_probabilities_of_a_completion(rig: Rig) -> None:
+    """N01: the older shape."""
     rig.router.play = with_logprobs
     found = (await rig.complete(logprobs=1)).json["choices"][0]["logprobs"]
     assert found["tokens"] == ["\\xf0\\x9f", "\\x98\\x80", " ok"]
@@ -441,12 +502,14 @@ async def test_prompts_of_every_kind(rig: Rig) -> None:
 
 @pytest.mark.parametrize("prompt", ["", [], [2**31], [600_000], [-1], ["a", "b"], None, 5])
 async def test_prompts_that_are_refused(rig: Rig, prompt: Any) -> None:
+    """A07: an empty prompt harms nobody."""
     answer = await rig.complete(prompt)
     assert (answer.status, answer.error["param"]) == (400, "prompt")
     assert (await rig.chat()).status == 200
 
 
 async def test_a_prompt_that_ends_within_a_character_leaks_nothing_of_itself(rig: Rig) -> None:
+    """S01: a prompt that ends inside a character."""
     ids = reference("한")[:-1]
     rig.router.play = lambda submitted: say(submitted, ["x"])
     answer = await rig.complete(ids, stream=True)
@@ -461,6 +524,7 @@ async def test_echo(rig: Rig) -> None:
 
 
 async def test_an_echo_of_nothing_more_needs_no_worker(rig: Rig) -> None:
+    """A05: echo with max_tokens 0 gives the prompt back."""
     answer = await rig.complete("the quick", echo=True, max_tokens=0, n=2)
     assert [choice["text"] for choice in answer.json["choices"]] == ["the quick", "the quick"]
     assert answer.json["usage"]["completion_tokens"] == 0

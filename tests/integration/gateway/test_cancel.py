@@ -11,8 +11,10 @@ import pytest
 
 from control_plane.contracts.errors import DropReason, Unavailable
 from control_plane.contracts.worker import Delta
+from control_plane.gateway import reading
 from control_plane.gateway.prompt.lanes import SMALL_CHARACTERS
 from control_plane.gateway.prompt.model_prompt import ModelPrompt
+from control_plane.gateway.schema.json_text import read_object
 from tests.integration.gateway.rig import RawClient, Rig, chat_body, echo_words, gateway, request, say
 from tests.unit.gateway.fakes import until
 
@@ -29,6 +31,7 @@ async def gone(rig: Rig, count: int = 1) -> None:
 @leaving
 @either
 async def test_before_the_first_token(rig: Rig, leave: Callable[[RawClient], Any], stream: bool) -> None:
+    """C02."""
     rig.router.play = None
     client = await rig.connect()
     client.send(request(body=chat_body(stream=stream)))
@@ -41,6 +44,7 @@ async def test_before_the_first_token(rig: Rig, leave: Callable[[RawClient], Any
 
 @leaving
 async def test_in_mid_stream(rig: Rig, leave: Callable[[RawClient], Any]) -> None:
+    """C02."""
     rig.router.play = None
     client = await rig.connect()
     client.send(request(body=chat_body(stream=True)))
@@ -102,7 +106,7 @@ async def test_while_the_prompt_is_tokenised(rig: Rig, stream: bool, monkeypatch
     await rig.chat()
     release, working = threading.Event(), threading.Event()
 
-    def slow(self: ModelPrompt, messages: Any) -> list[int]:
+    def slow(self: ModelPrompt, messages: Any, tools: Any) -> list[int]:
         working.set()
         release.wait(20)
         return [5]
@@ -131,6 +135,27 @@ async def test_with_another_request_in_the_pipeline(rig: Rig) -> None:
     assert len(rig.router.submitted) == 1
 
 
+async def test_while_a_large_body_is_read(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    release, working = threading.Event(), threading.Event()
+
+    def slow(body: bytes) -> dict[str, Any]:
+        working.set()
+        release.wait(20)
+        return read_object(body)
+
+    monkeypatch.setattr(reading, "read_object", slow)
+    client = await rig.connect()
+    client.send(request(body=chat_body("x" * 100_000)))
+    await until(working.is_set)
+    assert rig.gateway.held > 100_000
+    client.close()
+    await gone(rig)
+    assert rig.gateway.held == 0
+    release.set()
+    assert (await rig.chat()).status == 200
+    assert len(rig.router.submitted) == 1
+
+
 async def test_while_it_reads_too_slowly(rig: Rig) -> None:
     rig.router.play = None
     client = await rig.connect()
@@ -156,6 +181,7 @@ async def test_leaving_after_the_end_cancels_nothing(rig: Rig) -> None:
 
 
 async def test_many_that_leave_at_random_moments_leave_nothing_behind() -> None:
+    """C01 and C02, at random moments."""
     async with gateway() as rig:
         loop = asyncio.get_running_loop()
 

@@ -108,6 +108,7 @@ async def test_an_answer_and_what_it_used() -> None:
 
 @either
 async def test_characters_in_pieces(stream: bool) -> None:
+    """S01: on a worker, streamed and whole; bytes that dangle at the end are left out of both."""
     async with scripted_server() as worker, platform([worker]) as here:
         text, _ = await here.text({"bytes": ["F09F", "9880", "ED95", "9C"]}, stream=stream)
         assert text == "😀한"
@@ -117,6 +118,7 @@ async def test_characters_in_pieces(stream: bool) -> None:
 
 @either
 async def test_stop_strings(stream: bool) -> None:
+    """S02."""
     async with scripted_server() as worker, platform([worker]) as here:
         pieces = ["DEF", "G", "HI", "J"]
         assert await here.text({"pieces": pieces}, stream=stream, stop=["DEFGHIJ"]) == ("", "stop")
@@ -129,6 +131,7 @@ async def test_stop_strings(stream: bool) -> None:
 
 
 async def test_log_probabilities_are_the_same_in_both_modes() -> None:
+    """N01."""
     async with scripted_server() as worker, platform([worker]) as here:
         script = {"bytes": ["F09F", "9880", "206F6B"]}
         plain = (await here.chat(script, logprobs=True, top_logprobs=2)).json["choices"][0]
@@ -158,6 +161,7 @@ async def test_many_streams_over_two_workers() -> None:
 
 @either
 async def test_a_worker_that_dies_before_the_first_token_is_not_noticed(tmp_path: Path, stream: bool) -> None:
+    """S06 (a): one silent retry elsewhere."""
     async with scripted_worker(tmp_path, worker_id="a", prefill_s_per_token=1.0) as first, platform([first]) as here:
         answer = asyncio.create_task(here.text({"text": "hello"}, stream=stream))
         await until(lambda: here.routed.counts()["a"][0])
@@ -171,6 +175,7 @@ async def test_a_worker_that_dies_before_the_first_token_is_not_noticed(tmp_path
 
 @either
 async def test_a_worker_that_dies_in_mid_answer(tmp_path: Path, stream: bool) -> None:
+    """S06 (b), and A01: the models are listed with one of two workers dead."""
     async with (
         scripted_worker(tmp_path, worker_id="a") as first,
         scripted_worker(tmp_path, worker_id="b") as second,
@@ -188,7 +193,31 @@ async def test_a_worker_that_dies_in_mid_answer(tmp_path: Path, stream: bool) ->
         await until(lambda: here.gateway.stats().in_flight == 0)
 
 
+async def test_bad_numbers_disturb_no_worker_and_no_other_call(tmp_path: Path) -> None:
+    """A06: the worker is the process that it was, and a call that runs meanwhile is whole."""
+    async with scripted_worker(tmp_path, worker_id="a") as worker, platform([worker]) as here:
+        running = asyncio.create_task(here.text({"tokens": 60, "delay_s": 0.005}, stream=True))
+        await until(lambda: here.routed.counts()["a"][0])
+        for fields in (
+            {"temperature": 2.1},
+            {"temperature": -1},
+            {"logit_bias": {"AI": 1}},
+            {"logit_bias": {"999999999": 1}},
+            {"seed": 2**64},
+            {"top_p": 0},
+            {"logprobs": True, "top_logprobs": 10**30},
+        ):
+            answer = await here.chat({"text": "x"}, **fields)
+            assert (answer.status, answer.error["param"]) == (400, list(fields)[-1])
+        for temperature in (0, 1e-4, 2):
+            assert (await here.text({"text": "warm"}, stream=False, temperature=temperature))[0] == "warm"
+        assert (await running)[1] == "stop"
+        assert worker.process.returncode is None
+        await here.idle(worker.address)
+
+
 async def test_a_client_that_leaves_while_it_waits_never_reaches_a_worker(tmp_path: Path) -> None:
+    """C01."""
     trace = tmp_path / "trace.jsonl"
     async with (
         scripted_server(max_num_seqs=1, trace_path=str(trace)) as worker,
@@ -216,6 +245,7 @@ async def test_a_client_that_leaves_while_it_waits_never_reaches_a_worker(tmp_pa
 @either
 @pytest.mark.parametrize("when", ["prefill", "decode"])
 async def test_a_client_that_leaves_stops_its_generation(stream: bool, when: str) -> None:
+    """C02, on a scripted engine."""
     async with scripted_server() as worker, platform([worker]) as here:
         client = await here.connect()
         script = {"tokens": 4000, "delay_s": 0.005, "prefill_s": 60.0 if when == "prefill" else 0.0}
@@ -254,6 +284,7 @@ async def test_a_call_that_is_left_is_charged_what_was_generated(stream: bool) -
 
 @either
 async def test_an_operator_cancels(stream: bool) -> None:
+    """C04: while it decodes."""
     async with scripted_server() as worker, platform([worker]) as here:
         client = await here.connect()
         script = {"tokens": 4000, "delay_s": 0.005}
@@ -278,6 +309,7 @@ async def test_an_operator_cancels(stream: bool) -> None:
 
 
 async def test_a_model_without_workers_is_held_and_then_refused() -> None:
+    """A01: 503 for a known model, 404 for an unknown one."""
     async with (
         routing([], queue_timeout_s=0.2) as routed,
         serving(routed.router, Keys(), options={"wait_s": 0.3}) as (_, http, _, _),

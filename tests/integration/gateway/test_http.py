@@ -109,6 +109,7 @@ async def test_too_many_pipelined_requests_end_the_connection_after_those_that_m
     ids=lambda head: repr(head[:40]),
 )
 async def test_a_request_whose_end_is_in_doubt_is_refused_and_the_connection_closed(rig: Rig, head: bytes) -> None:
+    """SE07: ambiguous framing."""
     client = await rig.connect()
     start = b"POST /v1/chat/completions HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer %b\r\n" % KEY.encode()
     client.send(start + b"Content-Type: application/json\r\n" + head + request("/health", method="GET"))
@@ -155,6 +156,7 @@ async def test_what_is_no_http_of_ours_is_told_so(rig: Rig, data: bytes) -> None
     ids=["10 MB header", "10k headers", "101 headers", "40 kB header"],
 )
 async def test_heads_are_bounded(rig: Rig, head: bytes) -> None:
+    """SE07."""
     client = await rig.connect()
     client.send(b"GET /health HTTP/1.1\r\nHost: t\r\n" + head)
     answer = await client.answer()
@@ -176,6 +178,7 @@ async def test_a_head_of_ordinary_size_is_served(rig: Rig) -> None:
 
 
 async def test_bodies_are_bounded_by_what_they_say_of_themselves(rig: Rig) -> None:
+    """SE02: a message of megabytes."""
     client = await rig.connect()
     client.send(request(body=b"{}", content_length=str(3 * 1024 * 1024)))
     answer = await client.answer()
@@ -226,6 +229,7 @@ async def test_all_bodies_together_are_bounded() -> None:
 
 
 async def test_a_request_that_trickles_in_is_cut_off() -> None:
+    """SE07: an absolute deadline."""
     async with gateway(head_s=SHORT, receive_s=2 * SHORT) as rig:
         silent, slow_head, slow_body = [await rig.connect() for _ in range(3)]
         slow_body.send(request(body=b"{", content_length="100"))
@@ -249,6 +253,7 @@ async def test_a_request_that_trickles_in_is_cut_off() -> None:
 
 
 async def test_an_answer_may_take_longer_than_a_request(rig: Rig) -> None:
+    """SE07: long responses are exempt."""
     async with gateway(head_s=SHORT, receive_s=SHORT, idle_s=SHORT) as rig:
         rig.router.play = None
         client = await rig.connect()
@@ -261,6 +266,7 @@ async def test_an_answer_may_take_longer_than_a_request(rig: Rig) -> None:
 
 
 async def test_slow_requests_and_silent_sockets_do_not_disturb_others() -> None:
+    """SE07."""
     async with gateway(connections=400) as rig:
         for index in range(200):
             client = await rig.connect()
@@ -374,6 +380,7 @@ async def test_a_reader_that_has_stopped_is_dropped_and_its_call_cancelled() -> 
 
 
 async def test_each_piece_is_sent_at_once(rig: Rig) -> None:
+    """S04: each token is flushed."""
     rig.router.play = None
     client = await rig.connect()
     client.send(request(body=chat_body(stream=True)))
@@ -389,6 +396,7 @@ async def test_each_piece_is_sent_at_once(rig: Rig) -> None:
 
 
 async def test_statuses_are_the_same_under_load(rig: Rig) -> None:
+    """A03: at many calls at once."""
     wanted = [200, 400, 415, 401, 405, 404] * 17
     answers = await asyncio.gather(
         *(

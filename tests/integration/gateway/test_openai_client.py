@@ -98,6 +98,8 @@ async def test_errors_are_the_clients_own(rig: Rig, client: openai.AsyncOpenAI) 
 
 
 async def test_an_error_in_mid_stream_is_raised(rig: Rig, client: openai.AsyncOpenAI) -> None:
+    """S06: the official client raises."""
+
     def die(submitted: Submitted) -> None:
         for _ in range(3):
             submitted.sink.delta(Delta(1, [5], "x"))
@@ -120,6 +122,7 @@ async def test_an_error_in_mid_stream_is_raised(rig: Rig, client: openai.AsyncOp
 
 
 async def test_the_client_tries_again_when_that_can_help_and_not_otherwise(rig: Rig) -> None:
+    """C04: a cancelled call is not tried again."""
     delays: list[str] = []
 
     async def note(response: httpx.Response) -> None:

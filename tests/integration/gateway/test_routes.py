@@ -38,6 +38,7 @@ PRIVATE = [
 @pytest.mark.parametrize(("method", "path"), PRIVATE)
 @pytest.mark.parametrize("header", [None, "Bearer ", "Basic x", "Bearer wrong", f"Bearer {KEY}x", KEY])
 async def test_nothing_private_is_shown_without_a_key(rig: Rig, method: str, path: str, header: str | None) -> None:
+    """A02, and SE03: not even metrics."""
     client = await rig.connect()
     fields = {} if header is None else {"authorization": header}
     client.send(request(f"{path}?key={KEY}&api_key={KEY}", b"{not json", method=method, key=None, **fields))
@@ -54,6 +55,7 @@ async def test_nothing_private_is_shown_without_a_key(rig: Rig, method: str, pat
 
 
 async def test_a_revoked_key(rig: Rig) -> None:
+    """A02."""
     assert (await rig.chat()).status == 200
     del rig.keys.granted[KEY]
     statuses = {200}
@@ -91,6 +93,7 @@ async def _statuses(rig: Rig, **headers: str) -> AsyncIterator[int]:
     ],
 )
 async def test_nothing_else_is_there(rig: Rig, path: str) -> None:
+    """SE03."""
     for key in (None, KEY):
         client = await rig.connect()
         client.send(request(path, method="POST" if "chat" in path else "GET", key=key))
@@ -110,6 +113,7 @@ async def test_nothing_else_is_there(rig: Rig, path: str) -> None:
     ],
 )
 async def test_other_methods(rig: Rig, method: str, path: str, allowed: str) -> None:
+    """A03."""
     client = await rig.connect()
     client.send(request(path, method=method, key=None))
     answer = await client.answer()
@@ -131,6 +135,7 @@ async def test_other_methods(rig: Rig, method: str, path: str, allowed: str) -> 
     ],
 )
 async def test_media_types(rig: Rig, content_type: str | None, status: int) -> None:
+    """A03."""
     client = await rig.connect()
     raw = request(body=chat_body())
     old = b"content-type: application/json\r\n"
@@ -147,12 +152,14 @@ async def test_encoded_bodies_are_not_read(rig: Rig) -> None:
 
 @pytest.mark.parametrize("body", [b"[]", b"null", b"1", b'"x"', b"{", b"", b'{"a":NaN}', b"\xff"])
 async def test_bodies_that_are_no_object(rig: Rig, body: bytes) -> None:
+    """A03."""
     answer = await rig.post(CHAT, body)
     assert answer.status == 400
     assert answer.error["param"] is None
 
 
 async def test_models_are_listed_whether_or_not_a_worker_is_up(rig: Rig) -> None:
+    """A01."""
     rig.router.bundles["org/other"] = Unavailable("loading", reason=DropReason.MODEL_LOADING)
     listed = (await rig.get("/v1/models")).json
     assert listed["object"] == "list"
@@ -167,6 +174,7 @@ async def test_models_are_listed_whether_or_not_a_worker_is_up(rig: Rig) -> None
 
 
 async def test_models_that_do_not_exist_and_models_that_are_not_up() -> None:
+    """A01."""
     async with gateway(wait_s=0.1) as rig:
         rig.router.bundles["cold"] = Unavailable("loading", reason=DropReason.MODEL_LOADING)
         answer = await rig.post(CHAT, chat_body() | {"model": "nope"})
@@ -208,6 +216,7 @@ async def test_health_and_readiness_need_no_key(rig: Rig) -> None:
 
 
 async def test_metrics_count_what_happened_and_tell_no_secrets(rig: Rig) -> None:
+    """SE03 and SE05."""
     rig.router.play = lambda submitted: say(submitted, ["SENTINEL3", "x"])
     await rig.chat("SENTINEL2", stream=True)
     await rig.chat("SENTINEL2")
@@ -328,6 +337,7 @@ async def test_wrong_keys_are_told_of_together(rig: Rig, caplog: pytest.LogCaptu
 
 
 async def test_logs_tell_what_happened_and_no_secrets(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    """SE05."""
     with caplog.at_level(logging.DEBUG):
         rig.router.play = lambda submitted: say(submitted, ["SENTINEL3"])
         await rig.chat("SENTINEL2", stream=True)

@@ -87,6 +87,7 @@ def test_the_home_s_key_goes_to_no_other_endpoint(platform: Platform) -> None:
 
 
 def test_a_request_is_cancelled_and_its_client_told(platform: Platform) -> None:
+    """C04: by the command line."""
     stream = platform.stream(LONG)
     assert stream.first.wait(60)
     [request] = until(platform.active, "the request is listed")
@@ -180,6 +181,7 @@ def test_doctor_knows_the_ports_that_are_ours(platform: Platform) -> None:
 
 
 def test_keys_and_prompts_are_in_no_log_and_no_process_s_arguments(platform: Platform) -> None:
+    """SE05."""
     secret = (platform.home / "api.key").read_text().strip()
     operator = (platform.home / "operator.key").read_text().strip()
     assert platform.ask("SENTINEL-PROMPT", max_tokens=2).status_code == 200

@@ -63,6 +63,7 @@ async def test_reports_are_complete_and_prompt() -> None:
 
 
 async def test_an_operator_cancels_queued_running_finished_and_unknown() -> None:
+    """C04."""
     async with scripted_server(delay_s=0.005, prefill_s=0.05) as worker, rig([worker]) as made:
         fleet = made.fleet
         outcomes = lambda: {o.request_id: (o.found, o.already_ended) for r in fleet.reports for o in r.cancels}  # noqa: E731

@@ -15,7 +15,7 @@ from control_plane.gateway.answer.bodies import Choice, chat_body, completion_bo
 from control_plane.gateway.answer.events import ChatEvents, CompletionEvents
 from control_plane.gateway.answer.heading import Heading
 from control_plane.gateway.answer.json_text import quoted
-from control_plane.gateway.answer.logprobs import FLOOR, text_tokens
+from control_plane.gateway.answer.logprobs import FLOOR, ChatLogprobs, CompletionLogprobs, text_tokens
 
 HEADING = Heading("id-1", 1234, 'model "x"', "fp_1")
 DONE = Done(prompt_tokens=7, cached_tokens=4, output_tokens=3)
@@ -97,7 +97,7 @@ def test_the_events_of_a_completion() -> None:
 
 
 def test_whole_answers() -> None:
-    choices = [Choice("one", "stop", None), Choice("", "length", [])]
+    choices = [Choice("one", "stop", None), Choice("", "length", ChatLogprobs())]
     assert json.loads(chat_body(HEADING)(choices, DONE)) == {
         "id": "id-1",
         "object": "chat.completion",
@@ -120,7 +120,7 @@ def test_whole_answers() -> None:
         ],
         "usage": USAGE,
     }
-    body = json.loads(completion_body(HEADING, "said: ")([Choice("x", "stop", TOKENS)], DONE))
+    body = json.loads(completion_body(HEADING, "said: ")([Choice("x", "stop", CompletionLogprobs(TOKENS))], DONE))
     assert body["object"] == "text_completion"
     assert body["choices"][0]["text"] == "said: x"
     assert body["choices"][0]["logprobs"] == {
@@ -132,7 +132,7 @@ def test_whole_answers() -> None:
 
 
 def test_log_probabilities_of_a_chat_are_finite_and_their_bytes_exact() -> None:
-    body = json.loads(chat_body(HEADING)([Choice("x", "stop", TOKENS)], DONE))
+    body = json.loads(chat_body(HEADING)([Choice("x", "stop", ChatLogprobs(TOKENS))], DONE))
     first, second = body["choices"][0]["logprobs"]["content"]
     assert first["top_logprobs"] == [
         {"token": "hi", "logprob": -0.5, "bytes": [104, 105]},

@@ -54,11 +54,13 @@ def test_a_template_that_fails_is_the_requests_problem_and_nobody_elses(source: 
 
 
 def test_a_template_that_says_too_much_is_stopped() -> None:
+    """SE02."""
     with pytest.raises(InvalidRequest, match="too long"):
         ChatTemplate("{% for i in range(99999) %}xxxxxxxxxx{% endfor %}", {}).render(HELLO, 1000)
 
 
 def test_a_template_that_takes_too_long_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SE02."""
     monkeypatch.setattr(chat_template, "RENDER_S", 0.0)
     source = "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}x{% endfor %}"
     with pytest.raises(InvalidRequest, match="too long over"):

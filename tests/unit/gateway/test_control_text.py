@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from control_plane.contracts.errors import InvalidRequest
+from control_plane.gateway.prompt import control_text
 from control_plane.gateway.prompt.control_text import ControlText, choose_nonce, secret_name
 
 NONCE = "\U000f0000"
@@ -98,3 +99,16 @@ def test_a_nonce_is_in_none_of_the_texts() -> None:
 
 def test_secret_names_differ() -> None:
     assert len({secret_name() for _ in range(100)}) == 100
+
+
+@given(
+    st.sets(st.text("ab<>", min_size=1, max_size=4), min_size=1, max_size=6),
+    st.text("ab<>", max_size=30),
+    st.integers(1, 6),
+)
+def test_a_long_text_is_searched_in_parts_and_nothing_is_missed(strings: set[str], text: str, window: int) -> None:
+    control = ControlText(strings)
+    whole = control.split(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(control_text, "_WINDOW", window)
+        assert control.split(text) == whole

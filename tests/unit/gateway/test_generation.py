@@ -63,7 +63,7 @@ def test_everything_that_sampling_takes() -> None:
         {"store": 0},
         {"store": 0.0},
         {"metadata": []},
-        {"tools": {}},
+        {"functions": {}},
         {"stream": True, "stream_options": {"include_obfuscation": 0}},
     ],
 )
@@ -72,7 +72,10 @@ def test_nothing_is_asked_for_in_the_right_type_only(fields: dict[str, Any]) -> 
 
 
 def test_what_asks_for_nothing_is_taken() -> None:
-    assert chat(best_of=1, store=False, metadata={}, tools=[], service_tier="auto", modalities=["text"]) == chat()
+    assert (
+        chat(bad_words=[], best_of=1, store=False, metadata={}, tools=[], service_tier="auto", modalities=["text"])
+        == chat()
+    )
 
 
 @pytest.mark.parametrize("prompt", [[[[1]]], [["a"]], [[[]]], [["a"], [1]], [[1], [2]]])
@@ -154,11 +157,13 @@ def test_temperatures_that_are_good(value: float) -> None:
     ],
 )
 def test_what_is_refused_and_how(name: str, value: Any, code: str) -> None:
+    """A05, A06, S02: every code."""
     error = refusal(**{name: value})
     assert (error.param, error.code) == (name, code)
 
 
 def test_stop_in_every_form() -> None:
+    """S02."""
     assert chat(stop="x").sampling["stop"] == ("x",)
     assert chat(stop=[]).sampling["stop"] == ()
     assert chat(stop=["a", "b", "c", "d"]).sampling["stop"] == ("a", "b", "c", "d")
@@ -166,6 +171,7 @@ def test_stop_in_every_form() -> None:
 
 
 def test_the_two_names_of_the_output_bound() -> None:
+    """A05: neither wins."""
     assert (chat(max_tokens=5).max_tokens, chat(max_tokens=5).max_tokens_name) == (5, "max_tokens")
     newer = chat(max_completion_tokens=5)
     assert (newer.max_tokens, newer.max_tokens_name) == (5, "max_completion_tokens")
@@ -193,6 +199,7 @@ def test_log_probabilities() -> None:
 
 @pytest.mark.parametrize("name", ["chat_template", "chat_template_kwargs"])
 def test_templates_do_not_come_with_requests(name: str) -> None:
+    """SE02."""
     for value in ("{% for i in range(10**9) %}x{% endfor %}", {"chat_template": "x"}, None):
         assert refusal(**{name: value}).param == "chat_template"
 
@@ -200,7 +207,7 @@ def test_templates_do_not_come_with_requests(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "asks", "neutral"),
     [
-        ("tools", [{"type": "function"}], []),
+        ("functions", [{"name": "f"}], []),
         ("store", True, False),
         ("service_tier", "priority", "auto"),
         ("modalities", ["audio"], ["text"]),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from control_plane.contracts.errors import InvalidRequest
@@ -43,7 +43,21 @@ def test_what_is_no_object(body: bytes) -> None:
         (b'{"a":-Infinity}', "-Infinity is not JSON"),
         (b'{"a":"\xff"}', "not UTF-8"),
         ("{}".encode("utf-16"), "not UTF-8"),
+        ("{}".encode("utf-16-le"), "Expecting"),
+        ("{}".encode("utf-32"), "not UTF-8"),
         (b"\xef\xbb\xbf{}", "Expecting value|BOM"),
+        (b'{"a":"\x00"}', "control character"),
+        (b'{"a":1}\x00', "Extra data"),
+        (b'{"a":1}{}', "Extra data"),
+        (b'{"a":01}', "Expecting"),
+        (b'{"a":+1}', "Expecting"),
+        (b'{"a":1.}', "Expecting"),
+        (b"{'a':1}", "Expecting"),
+        (b'{"a":[' + b"0," * 40_000 + b"NaN]}", "NaN is not JSON"),
+        (b'{"a":[' + b"0," * 40_000 + b"00]}", "Expecting"),
+        (b'{"a":[' + b"0," * 40_000 + b"1" * 5000 + b"]}", "too many digits"),
+        (b'{"a":[' + rb'"\ud83d\ude00",' * 40_000 + rb'"\ude00"]}', "lone surrogate"),
+        (b'{"a":"' + rb"\t" * 140_000 + rb"\x" + b'"}', "Invalid|escape"),
         (b'{"a":"\xed\xa0\x80"}', "not UTF-8"),
         (rb'{"a":"\ud800"}', "lone surrogate"),
         (rb'{"\uDFFF":1}', "lone surrogate"),
@@ -84,3 +98,17 @@ def test_errors_do_not_repeat_the_body() -> None:
     with pytest.raises(InvalidRequest) as caught:
         read_object(b'{"secret-text": ]')
     assert "secret" not in caught.value.message
+
+
+def test_numbers_are_what_they_are() -> None:
+    read = read_object(b'{"a":-0,"b":-0.0,"c":1e400,"d":1000000000000000000000000000000}')
+    assert repr(read) == "{'a': 0, 'b': -0.0, 'c': inf, 'd': 1000000000000000000000000000000}"
+
+
+@given(st.dictionaries(st.text(), JSON, max_size=5), st.sampled_from([None, [0] * 40_000, "\t" * 140_000]))
+@settings(max_examples=25)
+def test_large_bodies_are_read_alike(value: dict[str, object], much: object) -> None:
+    body = json.dumps(value | {"much": much})
+    assert read_object(body.encode()) == json.loads(body)
+    twice = f'{{"twice": 1, "twice": {body}}}'
+    assert read_object(twice.encode()) == json.loads(twice)

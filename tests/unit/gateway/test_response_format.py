@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from control_plane.contracts.errors import InvalidRequest
-from control_plane.gateway.schema.response_format import read_response_format
+from control_plane.gateway.schema.response_format import response_format
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
 
 
 def read(value: Any) -> dict[str, Any]:
-    return read_response_format("response_format", value)
+    found: dict[str, Any] = response_format("response_format", value)
+    return found
 
 
 def test_every_format() -> None:

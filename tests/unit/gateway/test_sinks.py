@@ -16,6 +16,7 @@ from control_plane.gateway.answer import sinks
 from control_plane.gateway.answer.bodies import chat_body
 from control_plane.gateway.answer.events import ChatEvents
 from control_plane.gateway.answer.heading import Heading
+from control_plane.gateway.answer.logprobs import ChatLogprobs
 from control_plane.gateway.answer.sinks import PlainSink, StreamSink
 from tests.unit.gateway.fakes import Wire, exchange_on
 
@@ -61,7 +62,7 @@ class Rig:
                 self.exchange,
                 chat_body(HEADING),
                 self.owner,
-                logprobs=logprobs,
+                logprobs=ChatLogprobs if logprobs else None,
                 control_ids=frozenset({2}),
                 choices=choices,
             )
@@ -295,6 +296,7 @@ Cut = Callable[[str], list[str]]
 def test_however_the_text_is_cut_and_the_reader_stalls_the_joined_stream_is_the_plain_answer(
     text: str, cuts: list[int], stalls: list[bool]
 ) -> None:
+    """F1, at the gateway."""
     edges = sorted({0, *(min(cut, len(text)) for cut in cuts), len(text)})
     pieces = [text[a:b] for a, b in itertools.pairwise(edges)]
     streamed, plain = Rig(), Rig(stream=False)

@@ -117,6 +117,7 @@ def test_a_change_that_is_none_is_refused(operator: FakeOperator, inferdeck: Com
 def test_cancelling_what_has_ended_is_no_failure_and_the_unknown_is_not_found(
     operator: FakeOperator, inferdeck: Command
 ) -> None:
+    """C04: exit codes."""
     ended = inferdeck("cancel", "req-0")
     assert (ended.code, ended.out) == (0, "request/req-0 has ended already\n")
     assert inferdeck("cancel", "request/req-0", "--yes").code == 0

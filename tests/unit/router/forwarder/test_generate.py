@@ -53,3 +53,9 @@ def test_each_structured_form_arrives() -> None:
     for name, value in (("json_object", True), ("json_schema", "{}"), ("regex", "a+")):
         sampling = Sampling(max_tokens=1, **{name: value})  # type: ignore[arg-type]
         assert sent(sampling).sampling == sampling
+
+
+def test_log_probabilities_come_step_by_step_also_for_a_plain_call() -> None:
+    for logprobs, stream in ((None, False), (0, True), (5, True)):
+        call = RoutedCall("r", "m", [1], Sampling(max_tokens=1, logprobs=logprobs), False, 12.5, 0.0)
+        assert generate_frame(9, call).generate.stream is stream

@@ -54,18 +54,21 @@ STOPS = st.lists(st.text("ab한😀", min_size=1, max_size=5), min_size=1, max_s
 
 @given(cut_bytes(ANY_TEXT))
 def test_any_cut_of_any_text_gives_the_text(case: tuple[str, list[bytes]]) -> None:
+    """F1."""
     text, pieces = case
     assert feed(pieces) == (text, None)
 
 
 @given(cut_bytes(FEW_LETTERS), STOPS)
 def test_any_cut_stops_where_reading_by_character_stops(case: tuple[str, list[bytes]], stops: tuple[str, ...]) -> None:
+    """F1 and F2."""
     text, pieces = case
     assert feed(pieces, stops) == read_by_character(text, stops)
 
 
 @given(FEW_LETTERS, STOPS)
 def test_a_stop_is_found_where_reading_by_character_finds_it(text: str, stops: tuple[str, ...]) -> None:
+    """F2."""
     expected, stop = read_by_character(text, stops)
     assert find_stop(text, stops) == (None if stop is None else (len(expected), stop))
 

@@ -1,0 +1,77 @@
+"""The callers' texts inside a chat's messages and tools: how long they are, and how they are kept from being control.
+
+Messages and tools are what JSON is: objects, lists, text and numbers. Every text in them is the caller's, names of
+objects too, save what the API itself fixes: a message's field names, and the words that JSON Schema is written in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from control_plane.gateway.prompt.control_text import ControlText
+
+# Templates compare with these (``parameter.type == "object"``), so that they have to see them as they are.
+_SCHEMA_WORDS = frozenset(
+    (
+        "type",
+        "function",
+        "name",
+        "description",
+        "parameters",
+        "arguments",
+        "id",
+        "object",
+        "string",
+        "integer",
+        "number",
+        "boolean",
+        "array",
+        "null",
+        "properties",
+        "required",
+        "items",
+        "enum",
+        "const",
+        "default",
+        "anyOf",
+        "oneOf",
+        "allOf",
+        "not",
+        "additionalProperties",
+        "format",
+        "pattern",
+        "minimum",
+        "maximum",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "uniqueItems",
+        "title",
+    )
+)
+
+
+def texts_of(value: Any) -> Iterator[str]:
+    """Every text in the value, names of objects too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield name
+            yield from texts_of(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from texts_of(item)
+
+
+def guarded(value: Any, control: ControlText, nonce: str) -> Any:
+    """The value with every text guarded. Raises InvalidRequest for a text that cannot be."""
+    if isinstance(value, str):
+        return value if value in _SCHEMA_WORDS else control.guard(value, nonce)
+    if isinstance(value, dict):
+        return {guarded(name, control, nonce): guarded(item, control, nonce) for name, item in value.items()}
+    if isinstance(value, list):
+        return [guarded(item, control, nonce) for item in value]
+    return value

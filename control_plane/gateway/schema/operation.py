@@ -1,0 +1,59 @@
+"""What a route says of itself in the document of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from control_plane.gateway.schema.table import Table
+from control_plane.gateway.schema.values import Schema
+
+JSON_TYPE = "application/json"
+EVENTS_TYPE = "text/event-stream"
+
+READ_ERRORS = (408, 431)
+POST_ERRORS = (400, 408, 413, 415, 431, 503)
+GENERATION_ERRORS = (400, 403, 404, 408, 413, 415, 429, 431, 499, 500, 502, 503)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """``body`` is what a POST takes; ``answer`` the schemas of a success by media type; ``errors`` the statuses of
+    failures, 401 apart, which every route that wants a key has; ``other`` those with a body of their own schema;
+    ``path`` the schemas of the parameters of its path."""
+
+    summary: str
+    answer: Mapping[str, Schema]
+    body: Table | None = None
+    errors: tuple[int, ...] = READ_ERRORS
+    other: Mapping[int, Schema] = field(default_factory=dict)
+    path: Mapping[str, Schema] = field(default_factory=dict)
+
+    def described(self, *, public: bool) -> dict[str, Any]:
+        """The operation as OpenAPI 3.1 has it."""
+        errors = {*self.errors, *(() if public else (401, 503))} - self.other.keys()
+        responses = {
+            "200": _response(self.answer),
+            **{str(status): {"$ref": "#/components/responses/Error"} for status in sorted(errors)},
+            **{str(status): _response({JSON_TYPE: schema}) for status, schema in self.other.items()},
+        }
+        found: dict[str, Any] = {
+            "summary": self.summary,
+            "responses": responses,
+            "security": [] if public else [{"key": []}],
+        }
+        if self.path:
+            found["parameters"] = [
+                {"name": name, "in": "path", "required": True, "schema": schema} for name, schema in self.path.items()
+            ]
+        if self.body is not None:
+            found["requestBody"] = {"required": True, "content": {JSON_TYPE: {"schema": self.body.schema()}}}
+        return found
+
+
+def _response(contents: Mapping[str, Schema]) -> dict[str, Any]:
+    return {
+        "description": "The answer.",
+        "content": {media: {"schema": schema} for media, schema in contents.items()},
+    }

@@ -1,0 +1,1 @@
+"""Inputs that nobody foresaw, at any number: ``python -m tests.fuzz``."""

@@ -1,0 +1,139 @@
+"""The document of the API says what the gateway does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from control_plane.gateway.schema.generation import CHAT, COMPLETION, read_chat, read_completion
+from tests.integration.gateway.rig import CHAT as CHAT_PATH
+from tests.integration.gateway.rig import COMPLETIONS, KEY, MODEL, Rig, chat_body, request
+
+
+async def document(rig: Rig) -> dict[str, Any]:
+    found: dict[str, Any] = (await rig.get("/openapi.json")).json
+    return found
+
+
+async def test_the_document_needs_no_key_and_holds_no_secret(rig: Rig) -> None:
+    rig.http.headers.pop("authorization")
+    answer = await rig.get("/openapi.json")
+    assert answer.status == 200
+    assert answer.json["openapi"] == "3.1.0"
+    assert KEY.encode() not in answer.body
+
+
+async def test_every_path_of_the_document_is_there_and_needs_a_key_where_it_says_so(rig: Rig) -> None:
+    for path, operations in (await document(rig))["paths"].items():
+        for method, operation in operations.items():
+            client = await rig.connect()
+            client.send(request(path.replace("{model}", MODEL), method=method.upper(), key=None))
+            answer = await client.answer()
+            assert answer.status == (401 if operation["security"] else 200 if method == "get" else 415), path
+            assert str(answer.status) in operation["responses"]
+
+
+async def test_every_method_that_a_path_takes_is_in_the_document(rig: Rig) -> None:
+    for path, operations in (await document(rig))["paths"].items():
+        client = await rig.connect()
+        client.send(request(path.replace("{model}", MODEL), method="PATCH", key=None))
+        allowed = set((await client.answer()).headers["allow"].split(", "))
+        assert allowed - {"HEAD"} == {method.upper() for method in operations}
+
+
+async def test_every_schema_of_the_document_is_one(rig: Rig) -> None:
+    found = await document(rig)
+    for operations in found["paths"].values():
+        for operation in operations.values():
+            contents = [operation.get("requestBody", {"content": {}})["content"]]
+            contents += [response.get("content", {}) for response in operation["responses"].values()]
+            for content in contents:
+                for media in content.values():
+                    Draft202012Validator.check_schema(media["schema"])
+    for response in found["components"]["responses"].values():
+        Draft202012Validator.check_schema(response["content"]["application/json"]["schema"])
+
+
+async def test_answers_are_as_the_document_has_them(rig: Rig) -> None:
+    found = await document(rig)
+
+    def check(answer: Any, path: str, method: str) -> None:
+        response = found["paths"][path][method]["responses"][str(answer.status)]
+        if "$ref" in response:
+            response = found["components"]["responses"]["Error"]
+        Draft202012Validator(response["content"]["application/json"]["schema"]).validate(answer.json)
+
+    check(await rig.chat(), CHAT_PATH, "post")
+    check(await rig.chat(n=2, logprobs=True, stop=["x"]), CHAT_PATH, "post")
+    check(await rig.chat(temperature=9), CHAT_PATH, "post")
+    check(await rig.complete(echo=True), COMPLETIONS, "post")
+    check(await rig.get("/v1/models"), "/v1/models", "get")
+    check(await rig.get(f"/v1/models/{MODEL}"), "/v1/models/{model}", "get")
+    check(await rig.get("/v1/models/nope"), "/v1/models/{model}", "get")
+    check(await rig.get("/health"), "/health", "get")
+    check(await rig.get("/ready"), "/ready", "get")
+    rig.router.is_ready = False
+    check(await rig.get("/ready"), "/ready", "get")
+
+
+FULL: dict[str, Any] = {
+    "messages": [
+        {"role": "system", "content": [{"type": "text", "text": "a"}]},
+        {"role": "user", "content": "b", "name": "ann"},
+        {
+            "role": "assistant",
+            "content": None,
+            "refusal": None,
+            "annotations": [],
+            "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+        },
+        {"role": "tool", "content": "c", "tool_call_id": "1"},
+    ],
+    "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}],
+    "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {}}},
+    "stop": ["a"],
+    "logit_bias": {"5": 1},
+    "best_of": 1,
+    "store": False,
+    "temperature": 1,
+}
+
+
+@pytest.mark.parametrize("change", [{}, {"tools": []}, {"stop": None}, {"stop": "x"}, {"response_format": None}])
+def test_the_document_takes_what_the_gateway_takes(change: dict[str, Any]) -> None:
+    body = chat_body() | FULL | change
+    Draft202012Validator(CHAT.schema()).validate(body)
+    read_chat(body)
+    for prompt in ("a", [1], ["a"], [[1]]):
+        body = {"model": MODEL, "prompt": prompt, "echo": True, "max_tokens": 0}
+        Draft202012Validator(COMPLETION.schema()).validate(body)
+        read_completion(body)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"messages": []},
+        {"messages": [{"role": "user"}]},
+        {"messages": [{"role": "user", "content": "a", "x": 1}]},
+        {"messages": [{"role": "user", "content": "a", "tool_calls": [{}]}]},
+        {"model": ""},
+        {"model": None},
+        {"stop": ["a"] * 5},
+        {"stop": ""},
+        {"logit_bias": {"a": 1}},
+        {"temperature": 2.1},
+        {"top_p": 0},
+        {"store": True},
+        {"x": 1},
+        {"tools": [{"type": "custom"}]},
+        {"tool_choice": "required"},
+        {"response_format": {"type": "xml"}},
+        {"stream_options": {"include_obfuscation": True}},
+        {"chat_template": "x"},
+    ],
+)
+def test_the_document_refuses_what_the_gateway_refuses(change: dict[str, Any]) -> None:
+    assert not Draft202012Validator(CHAT.schema()).is_valid(chat_body() | FULL | change)
