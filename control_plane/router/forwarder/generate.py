@@ -18,6 +18,7 @@ def generate_frame(number: int, call: RoutedCall) -> pb.RouterFrame:
     generate.cache_salt = call.cache_salt
     generate.stream = call.stream
     generate.arrival_unix = call.arrival_unix
+    generate.resumed = call.resumed
     return frame
 
 
