@@ -33,6 +33,11 @@ def check(generate: Generate, model: ModelInfo) -> None:
             param="prompt",
         )
     _check_sampling(generate.sampling, model)
+    if not 0 <= generate.resumed < min(len(prompt), generate.sampling.max_tokens):
+        if generate.resumed:
+            raise InvalidRequest("resumed is less than the prompt's tokens, and than max_tokens", param="resumed")
+    elif generate.resumed and (generate.sampling.n > 1 or not generate.stream):
+        raise InvalidRequest("only a stream with one choice can be resumed", param="resumed")
 
 
 def _check_sampling(sampling: Sampling, model: ModelInfo) -> None:

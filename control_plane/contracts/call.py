@@ -20,7 +20,8 @@ class RoutedCall:
     """One call to place. ``arrival_mono`` is ``time.monotonic()`` when the first byte of the request came in.
 
     ``stages`` are those that the gateway has finished (auth, tokenise), for the request's timeline. ``traceparent`` is
-    the caller's trace context as it was sent (W3C), unchecked.
+    the caller's trace context as it was sent (W3C), unchecked. ``resumed`` is of a call that goes on: see
+    ``contracts.worker.Generate``.
     """
 
     request_id: str
@@ -36,6 +37,7 @@ class RoutedCall:
     api: str = "chat"
     stages: tuple[Stage, ...] = ()
     traceparent: str = ""
+    resumed: int = 0
 
 
 class CallSink(Protocol):

@@ -53,7 +53,11 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Generate:
-    """One call for a worker. ``call`` numbers it on its stream, ``request_id`` names it in the system."""
+    """One call for a worker. ``call`` numbers it on its stream, ``request_id`` names it in the system.
+
+    ``resumed``: so many tokens at the prompt's end are this call's own answer, generated and delivered elsewhere. The
+    answer goes on after them, its text where theirs ended; ``max_tokens``, ``min_tokens`` and all counts include them.
+    """
 
     call: int
     request_id: str
@@ -63,6 +67,7 @@ class Generate:
     cache_salt: str = ""
     stream: bool = True
     arrival_unix: float = 0.0
+    resumed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

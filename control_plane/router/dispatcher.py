@@ -17,6 +17,7 @@ from control_plane.contracts.errors import (
     RequestCancelled,
     RequestRefused,
     Unavailable,
+    WorkerLost,
     from_reason,
 )
 from control_plane.contracts.fleet import CancelOutcome, EndpointSet, RequestPhase, WorkerPhase
@@ -24,6 +25,7 @@ from control_plane.contracts.worker import CallError, Delta, FinishReason
 from control_plane.router import refusals
 from control_plane.router.catalogue import Catalogue
 from control_plane.router.ledger import Ledger
+from control_plane.router.migration import obstacle
 from control_plane.router.placement import Placement
 from control_plane.router.requests import Request
 from control_plane.router.scheduling.profile import Decision, Profile
@@ -34,6 +36,8 @@ _log = logging.getLogger(__name__)
 
 LOOK_AGAIN_S = 1.0
 """Those that wait are looked at this often even if nothing happens: what was known may have become stale."""
+
+_NO_OTHER = "no other worker could take it up in time"
 
 _BUSY = frozenset(reason for reason in DropReason if isinstance(from_reason(reason, ""), Unavailable))
 _CALLERS = frozenset(
@@ -155,7 +159,7 @@ class Dispatcher:
                 self._drain(request.model)
             return
         request.progress(delta, now)
-        request.delivered = True
+        request.delivered = request.begun = True
         if finish is not None and request.finish != "length":
             request.finish = finish.reason.name.lower()
         if delta.done is not None:
@@ -216,7 +220,11 @@ class Dispatcher:
         for request in self._waiting.expired(now):
             if not request.phase.active:
                 continue
-            self._end(request, self.catalogue.why_not(request.model, now - request.queued_mono), now)
+            if request.begun:
+                error: InferDeckError = refusals.worker_lost(request.output_tokens, request.retries, _NO_OTHER)
+            else:
+                error = self.catalogue.why_not(request.model, now - request.queued_mono)
+            self._end(request, error, now)
         self._drain_all()
 
     # --- placing
@@ -296,7 +304,7 @@ class Dispatcher:
         self._drain(request.model)
 
     def _fail_over(self, target: Target) -> None:
-        """Everything that ran there goes elsewhere, or fails where tokens have been delivered."""
+        """Everything that ran there goes elsewhere: from its beginning, or from where it was."""
         now = self._clock()
         for request in sorted(target.calls.values(), key=lambda request: request.seq):
             if request.target is not target:
@@ -305,20 +313,30 @@ class Dispatcher:
             self._retry(request, target, refusals.worker_lost(request.output_tokens, request.retries + 1), now)
 
     def _retry(self, request: Request, failed: Target, error: InferDeckError, now: float) -> None:
-        """Not after the first token, not more often than allowed, not on an instance that failed it before. It may
-        wait for another one, unless all live on and have failed it."""
+        """Not more often than allowed, and not on an instance that failed it before. After the first token it goes on
+        from there, where that can be done, and where it was the worker that failed. It may wait for another one, unless
+        all live on and have failed it."""
         request.tried.add(failed.instance_id)
         others = self._targets.serving(request.model)
         hopeless = isinstance(error, InternalError) and all(
             target.instance_id in request.tried and target.candidate.connected for target in others
         )
-        if request.delivered or request.retries >= self._retries or hopeless:
+        stuck = obstacle(request.call, len(request.said)) if request.begun else ""
+        if stuck and isinstance(error, WorkerLost):
+            error = refusals.worker_lost(request.output_tokens, request.retries + 1, stuck)
+        over = stuck or (request.begun and isinstance(error, InternalError))
+        if over or request.retries >= self._retries or hopeless:
             self._end(request, error, now)
             return
         request.retries += 1
         _log.info(
-            "a call is tried elsewhere",
-            extra=_about(failed) | {"request_id": request.call.request_id, "retries": request.retries},
+            "a call goes on elsewhere" if request.begun else "a call is tried elsewhere",
+            extra=_about(failed)
+            | {
+                "request_id": request.call.request_id,
+                "retries": request.retries,
+                "output_tokens": request.output_tokens,
+            },
         )
         request.deadline = 0.0
         request.returned(now)

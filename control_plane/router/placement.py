@@ -10,6 +10,7 @@ from control_plane.contracts.errors import InternalError
 from control_plane.contracts.worker import Done
 from control_plane.router.expectation import Expectation
 from control_plane.router.ledger import Ledger
+from control_plane.router.migration import continued
 from control_plane.router.requests import Request
 from control_plane.router.scheduling.candidate import Ask
 from control_plane.router.scheduling.profile import Decision, Profile
@@ -37,8 +38,8 @@ class Placement:
 
         Raises InternalError for a call that cannot be sent; no endpoint holds it then.
         """
-        call, chosen_mono = request.call, self._clock()
-        prompt, output = len(call.prompt_token_ids), call.sampling.max_tokens
+        call, chosen_mono = continued(request.call, request.said), self._clock()
+        prompt, output = len(call.prompt_token_ids), call.sampling.max_tokens - call.resumed
         charge = self._expectation(call.model).of(prompt, output, request.choices)
         ask = Ask(call.model, prompt, prompt + output, charge, request.choices, call.priority, request.tried)
         decision = self.profile.decide(ask, self.targets.candidates(call.model), chosen_mono)

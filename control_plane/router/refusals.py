@@ -55,10 +55,11 @@ def cancelled_at_worker() -> RequestCancelled:
     return RequestCancelled("The request was cancelled at its worker.", retry=False)
 
 
-def worker_lost(output_tokens: int, attempts: int) -> WorkerLost:
-    """The worker went away: in mid-answer, or before the first token and that for the last time."""
+def worker_lost(output_tokens: int, attempts: int, why: str = "") -> WorkerLost:
+    """The worker went away for the last time: in mid-answer, or before the first token. ``why`` it did not go on."""
     if output_tokens:
-        return WorkerLost(f"The worker was lost after {output_tokens} tokens.")
+        reason = f": {why}" if why else ""
+        return WorkerLost(f"The worker was lost after {output_tokens} tokens{reason}.")
     workers = "its worker was" if attempts == 1 else f"{attempts} workers, one after the other, were"
     return WorkerLost(f"The request could not be run: {workers} lost before the first token.")
 

@@ -31,7 +31,8 @@ class Request:
     """Also the ``CallHandle`` that the gateway holds. Times are monotonic seconds, 0.0: not yet.
 
     ``number`` names the present attempt on its worker's stream, 0 while there is none. ``seq`` is the order of arrival.
-    ``charge`` is what the endpoint was charged for it, in tokens.
+    ``charge`` is what the endpoint was charged for it, in tokens. ``delivered``: the present attempt has reached the
+    sink; ``begun``: any has. ``said`` are the tokens of the answer so far, of a call with one choice.
     """
 
     __slots__ = (
@@ -40,6 +41,7 @@ class Request:
         "_lasts",
         "_owner",
         "aborted",
+        "begun",
         "call",
         "charge",
         "choices",
@@ -57,6 +59,7 @@ class Request:
         "queued_mono",
         "reason",
         "retries",
+        "said",
         "seq",
         "sink",
         "spans",
@@ -86,6 +89,8 @@ class Request:
         self.end_mono = 0.0
         self.output_tokens = 0
         self.delivered = False
+        self.begun = False
+        self.said: list[int] = []
         self.aborted = False
         self.finish = ""
         self.done: Done | None = None
@@ -116,16 +121,20 @@ class Request:
 
     def returned(self, now: float) -> None:
         """Its attempt came to nothing, and it looks for an endpoint again."""
+        if self.delivered:
+            self.spans += self._untold(now)
+        self.delivered = False
         self.number = 0
         self.worker_id = ""
         self.meter = None
         self.queued_mono = now
         self.phase = RequestPhase.QUEUED
-        self.output_tokens = 0
+        self.output_tokens = len(self.said)
 
     def token(self, delta: Delta, now: float) -> None:
         """Once per token: count it, time it, pass it on. The delta is one token of choice 0 and nothing else."""
         self.output_tokens += 1
+        self.said += delta.token_ids
         last, meter = self._last, self.meter
         if last and self._lasts is None and meter is not None:
             self._last = now
@@ -133,7 +142,7 @@ class Request:
             gaps[bucket] = gaps.get(bucket, 0) + 1
         else:
             self._time(0, now)
-        self.delivered = True
+        self.delivered = self.begun = True
         self.sink.delta(delta)
 
     def take(self, delta: Delta, now: float) -> None:
@@ -142,13 +151,14 @@ class Request:
             self._owner.ending(self, delta, now)
             return
         self.progress(delta, now)
-        self.delivered = True
+        self.delivered = self.begun = True
         self.sink.delta(delta)
 
     def progress(self, delta: Delta, now: float) -> None:
         count = len(delta.token_ids)
         if count:
             self.output_tokens += count
+            self.said += delta.token_ids
             self._time(delta.choice, now)
 
     def _time(self, choice: int, now: float) -> None:
@@ -222,19 +232,21 @@ class Request:
             itl_p50_s=LatencyHistogram(self._gaps).quantile(0.5) if self._gaps else 0.0,
             duration_s=(self.end_mono or now) - arrival,
             retries=self.retries,
-            stages=(*self.spans, *self._untold()),
+            stages=(*self.spans, *self._untold(self.end_mono)),
             api=call.api,
             traceparent=call.traceparent,
         )
 
-    def _untold(self) -> list[Stage]:
+    def _untold(self, end: float) -> list[Stage]:
         """The stages at the worker as the router saw them: only an end that is whole brings the worker's own account.
 
-        What was before the first token counts as prefill.
+        What was before the first token counts as prefill; ``end`` is 0 while it goes on.
         """
         if self.done is not None or not self.dispatched_mono or not self.worker_id:
             return []
-        arrival, first, end = self.call.arrival_mono, self.first_mono, self.end_mono
+        arrival, first = self.call.arrival_mono, self.first_mono
+        if first < self.dispatched_mono:
+            first = 0.0  # that was at another worker
         until_first = first or end
         stages = []
         if until_first:

@@ -107,7 +107,7 @@ class Calls:
                 request = processor.process_inputs(
                     choice.request_id,
                     engine_input(generate),
-                    sampling_params(sampling, self._defaults, choice.index),
+                    sampling_params(sampling, self._defaults, choice.index, generate.resumed),
                     self._can,
                     arrival_time=generate.arrival_unix or None,
                     priority=generate.priority,

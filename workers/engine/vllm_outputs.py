@@ -23,7 +23,7 @@ from vllm.v1.engine.detokenizer import FastIncrementalDetokenizer
 from vllm.v1.engine.output_processor import OutputProcessor, OutputProcessorOutput, RequestState
 
 from control_plane.contracts import worker as wire
-from control_plane.contracts.errors import DropReason
+from control_plane.contracts.errors import Conflict, DropReason
 from workers.engine.base import Sink
 from workers.engine.choice_id import internal_id
 from workers.engine.token_bytes import TokenBytes, unfinished_bytes
@@ -101,7 +101,7 @@ class Call:
         ]
         self.open = len(self.choices)
         self.over = False
-        self.output_tokens = 0
+        self.output_tokens = generate.resumed
         self.cached_tokens = 0
         self.preemptions = 0
         self.queued_ts = 0.0
@@ -117,7 +117,8 @@ class Call:
             decode_s=max(self.last_ts - self.first_ts, 0.0),
             preemptions=self.preemptions,
         )
-        return wire.Done(len(self.generate.prompt_token_ids), self.cached_tokens, self.output_tokens, stages)
+        prompt = len(self.generate.prompt_token_ids) - self.generate.resumed
+        return wire.Done(prompt, min(self.cached_tokens, prompt), self.output_tokens, stages)
 
     def aborted(self) -> list[wire.Delta]:
         """The last deltas of a call that was ended early."""
@@ -140,7 +141,7 @@ class Choice:
         self.call = call
         self.index = index
         self.request_id = request_id
-        self.count = 0
+        self.count = call.generate.resumed
         self.started = False
         self.ended = False
         self.logprobs: list[wire.TokenLogprob] = []
@@ -176,7 +177,7 @@ class StepOutputs(OutputProcessor):  # type: ignore[misc]
 
     def add_choice(self, request: EngineCoreRequest, choice: Choice) -> None:
         self.add_request(request, None, None, 0, choice)
-        self._prime(self.request_states[request.request_id])
+        self._prime(self.request_states[request.request_id], choice.call.generate)
 
     def drop(self, call: Call) -> list[str]:
         """Forget what is left of a call; returns the ids that the core has to abort."""
@@ -332,16 +333,20 @@ class StepOutputs(OutputProcessor):  # type: ignore[misc]
             entries.append(wire.TokenLogprob(ids[0], text[ids[0]], values[0], rank, top))
         return entries
 
-    def _prime(self, state: RequestState) -> None:
-        """Give the decode stream the end of the prompt, and no more than it can take.
+    def _prime(self, state: RequestState, generate: wire.Generate) -> None:
+        """Give the decode stream the end of the prompt, and no more than it can take; then what was said already.
 
         It takes all text up to the first complete character as new. So after a prompt that ends inside a character
         it would repeat the prompt; it gets the complete part as prompt and the rest as if it had been generated.
         """
         detokenizer = state.detokenizer
         if not isinstance(detokenizer, FastIncrementalDetokenizer):
+            if generate.resumed:
+                raise Conflict("this model's tokenizer cannot take up an answer")
             return
-        prompt, tokenizer = state.prompt_token_ids[-2 * _CONTEXT :], detokenizer.tokenizer
+        asked = len(generate.prompt_token_ids) - generate.resumed
+        prompt = state.prompt_token_ids[max(asked - 2 * _CONTEXT, 0) : asked]
+        tokenizer = detokenizer.tokenizer
         end = len(prompt)
         while end and tokenizer.decode(prompt[max(end - _CONTEXT, 0) : end]).endswith("�"):
             end -= 1
@@ -356,6 +361,10 @@ class StepOutputs(OutputProcessor):  # type: ignore[misc]
             size += len(self._token_bytes[tail[start]])
         for token in tail[start:]:
             stream.step(tokenizer, token)
+        if generate.resumed:
+            detokenizer.min_tokens = generate.sampling.min_tokens
+            detokenizer.update(list(generate.prompt_token_ids[asked:]), False)
+            detokenizer.get_next_output_text(False, True)  # it has been delivered
 
 
 def deliver(sink: Sink, deltas: list[wire.Delta]) -> None:

@@ -22,20 +22,22 @@ _OPTIONAL = (
 )
 
 
-def sampling_params(sampling: Sampling, defaults: dict[str, Any], choice: int) -> SamplingParams:
-    """One choice's parameters; ``defaults`` are the model's own. Raises VLLMValidationError or ValueError."""
+def sampling_params(sampling: Sampling, defaults: dict[str, Any], choice: int, resumed: int = 0) -> SamplingParams:
+    """One choice's parameters; ``defaults`` are the model's own, ``resumed`` tokens of the answer are part of the
+    prompt. Raises VLLMValidationError or ValueError."""
     given = {name: value for name in _OPTIONAL if (value := getattr(sampling, name)) is not None}
     values = {name: value for name, value in defaults.items() if name in _OPTIONAL} | given
     if 0 < values.get("temperature", 1.0) < _LEAST_TEMPERATURE:
         values["temperature"] = _LEAST_TEMPERATURE
     return SamplingParams(
-        max_tokens=sampling.max_tokens,
-        min_tokens=sampling.min_tokens,
+        max_tokens=sampling.max_tokens - resumed,
+        min_tokens=max(0, sampling.min_tokens - resumed),
         stop=list(sampling.stop),
         stop_token_ids=list(sampling.stop_token_ids),
         ignore_eos=sampling.ignore_eos,
         # The next choices' seeds follow, as vLLM has it; one too large for torch would end the engine for everyone.
-        seed=None if sampling.seed is None else (sampling.seed + choice) % _SEEDS,
+        # An answer that goes on must not draw again what it drew for its first tokens.
+        seed=None if sampling.seed is None else (sampling.seed + choice + resumed) % _SEEDS,
         logit_bias=dict(sampling.logit_bias) or None,
         logprobs=sampling.logprobs,
         structured_outputs=_structured(sampling),

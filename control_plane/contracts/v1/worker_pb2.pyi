@@ -72,7 +72,7 @@ class Hello(_message.Message):
     def __init__(self, router_id: _Optional[str] = ...) -> None: ...
 
 class Generate(_message.Message):
-    __slots__ = ("call", "request_id", "prompt_token_ids", "sampling", "priority", "cache_salt", "stream", "arrival_unix")
+    __slots__ = ("call", "request_id", "prompt_token_ids", "sampling", "priority", "cache_salt", "stream", "arrival_unix", "resumed")
     CALL_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     PROMPT_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -81,6 +81,7 @@ class Generate(_message.Message):
     CACHE_SALT_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     ARRIVAL_UNIX_FIELD_NUMBER: _ClassVar[int]
+    RESUMED_FIELD_NUMBER: _ClassVar[int]
     call: int
     request_id: str
     prompt_token_ids: _containers.RepeatedScalarFieldContainer[int]
@@ -89,7 +90,8 @@ class Generate(_message.Message):
     cache_salt: str
     stream: bool
     arrival_unix: float
-    def __init__(self, call: _Optional[int] = ..., request_id: _Optional[str] = ..., prompt_token_ids: _Optional[_Iterable[int]] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., priority: _Optional[int] = ..., cache_salt: _Optional[str] = ..., stream: _Optional[bool] = ..., arrival_unix: _Optional[float] = ...) -> None: ...
+    resumed: int
+    def __init__(self, call: _Optional[int] = ..., request_id: _Optional[str] = ..., prompt_token_ids: _Optional[_Iterable[int]] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., priority: _Optional[int] = ..., cache_salt: _Optional[str] = ..., stream: _Optional[bool] = ..., arrival_unix: _Optional[float] = ..., resumed: _Optional[int] = ...) -> None: ...
 
 class Sampling(_message.Message):
     __slots__ = ("n", "temperature", "top_p", "top_k", "min_p", "max_tokens", "min_tokens", "stop", "stop_token_ids", "ignore_eos", "seed", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "logprobs", "json_object", "json_schema", "regex")

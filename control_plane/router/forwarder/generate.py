@@ -19,6 +19,7 @@ def generate_frame(number: int, call: RoutedCall) -> pb.RouterFrame:
     # Log probabilities come step by step also for a plain call: all at once, they would hold up everyone else.
     generate.stream = call.stream or call.sampling.logprobs is not None
     generate.arrival_unix = call.arrival_unix
+    generate.resumed = call.resumed
     return frame
 
 

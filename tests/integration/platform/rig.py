@@ -171,8 +171,8 @@ class Platform:
             trust_env=False,
         )
 
-    def stream(self, script: str, max_tokens: int = 1000, *, ignore_eos: bool = False) -> Streaming:
-        return Streaming(self, script, max_tokens, ignore_eos)
+    def stream(self, script: str, max_tokens: int = 1000, **fields: Any) -> Streaming:
+        return Streaming(self, script, {"max_tokens": max_tokens, **fields})
 
     def start(self, *words: str) -> Foreground:
         started = Foreground(self, words)
@@ -255,7 +255,7 @@ class Foreground:
 class Streaming:
     """A streamed answer that is read beside the test."""
 
-    def __init__(self, platform: Platform, script: str, max_tokens: int, ignore_eos: bool) -> None:
+    def __init__(self, platform: Platform, script: str, fields: dict[str, Any]) -> None:
         self.lines: list[str] = []
         self.failure = ""
         self._key = (platform.home / "api.key").read_text().strip()
@@ -263,9 +263,8 @@ class Streaming:
         self._body = {
             "model": "tiny-model",
             "stream": True,
-            "max_tokens": max_tokens,
-            "ignore_eos": ignore_eos,
             "messages": [{"role": "user", "content": script}],
+            **fields,
         }
         self._patience_s = platform.patience_s
         self.first = threading.Event()
@@ -296,6 +295,11 @@ class Streaming:
     @property
     def complete(self) -> bool:
         return bool(self.lines) and self.lines[-1] == "[DONE]"
+
+    @property
+    def text(self) -> str:
+        events = [json.loads(line) for line in self.lines if line != "[DONE]"]
+        return "".join(choice["delta"].get("content", "") for event in events for choice in event.get("choices", ()))
 
     @property
     def error_code(self) -> str:

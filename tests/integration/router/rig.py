@@ -217,13 +217,14 @@ class Rig:
         max_tokens: int = 1000,
         n: int = 1,
         prompt: str = "hello",
+        **sampling: Any,
     ) -> RoutedCall:
         text = prompt if script is None else json.dumps({"script": script})
         return RoutedCall(
             request_id=request_id or f"req-{next(self.ids)}",
             model=model,
             prompt_token_ids=TOKENIZER.encode(text),
-            sampling=Sampling(max_tokens=max_tokens, n=n),
+            sampling=Sampling(max_tokens=max_tokens, n=n, **sampling),
             stream=stream,
             arrival_unix=time.time(),
             arrival_mono=time.monotonic(),

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from control_plane.contracts.call import RoutedCall
 from control_plane.contracts.errors import InferDeckError
@@ -118,7 +119,7 @@ class StageLink:
         """The last token and the end, as one delta."""
         number = self._number(request_id)
         call = self.running.pop(number)
-        done = Done(len(call.prompt_token_ids), cached, output_tokens, stages)
+        done = Done(len(call.prompt_token_ids) - call.resumed, cached, output_tokens, stages)
         self._give(number, Delta(number, [7], "x", finish=Finish(FinishReason.STOP, output_tokens), done=done))
 
     def fail(self, request_id: str, code: str, message: str = "no", param: str = "") -> None:
@@ -248,12 +249,13 @@ class Stage:
         n: int = 1,
         stream: bool = True,
         api: str = "chat",
+        **sampling: Any,
     ) -> RoutedCall:
         return RoutedCall(
             request_id=request_id or f"r{next(self._ids)}",
             model=model,
             prompt_token_ids=[1] * prompt,
-            sampling=Sampling(max_tokens=max_tokens, n=n),
+            sampling=Sampling(max_tokens=max_tokens, n=n, **sampling),
             stream=stream,
             arrival_unix=self.now,
             arrival_mono=self.now,

@@ -341,19 +341,110 @@ class TestLoss:
         assert (view.retries, view.worker_id, view.phase) == (1, second, RequestPhase.FINISHED)
         stage.check()
 
-    def test_after_the_first_token_it_fails_and_says_how_far_it_came(self) -> None:
+    def test_after_the_first_token_it_goes_on_from_there(self) -> None:
+        """S06: no token comes twice, and the client hears of nothing."""
         stage = Stage()
         stage.start("a", "b")
         _, sink = stage.submit("r")
-        first = stage.link(stage.where("r"))
+        first = stage.where("r")
+        [asked] = stage.link(first).running.values()
         for _ in range(3):
-            first.token("r")
-        first.down()
+            stage.link(first).token("r")
+        said = [token for delta in sink.deltas for token in delta.token_ids]
+        stage.advance(1.0)
+        stage.link(first).down()
+        assert not sink.over
+        second = stage.where("r")
+        assert second not in ("", first)
+        [resumed] = stage.link(second).running.values()
+        assert resumed.resumed == 3
+        assert list(resumed.prompt_token_ids) == [*asked.prompt_token_ids, *said]
+        assert resumed.sampling == asked.sampling
+        stage.link(second).token("r")
+        stage.link(second).finish("r", 4)
+        assert sink.error is None
+        assert len(sink.deltas) == 5
+        view = ended(stage)["r"]
+        assert (view.output_tokens, view.phase, view.retries) == (4, RequestPhase.FINISHED, 1)
+        assert view.prompt_tokens == len(asked.prompt_token_ids)
+        assert [s.name for s in view.stages if s.name in ("decode", "queue")] == ["queue", "decode", "queue", "decode"]
+        assert all(stage.duration_s >= 0 for stage in view.stages)
+        stage.check()
+
+    def test_it_goes_on_more_than_once_within_the_budget(self) -> None:
+        stage = Stage(retries=2)
+        stage.start("a", "b", "c", "d")
+        _, sink = stage.submit("r")
+        for count in (1, 2, 3):
+            link = stage.link(stage.where("r"))
+            link.token("r")
+            [call] = link.running.values()
+            assert call.resumed == count - 1
+            link.down()
         assert isinstance(sink.error, WorkerLost)
         assert sink.error.code == "worker_lost"
-        assert len(sink.deltas) == 3
+        assert "after 3 tokens" in sink.error.message
         view = ended(stage)["r"]
         assert (view.output_tokens, view.reason, view.phase) == (3, "worker_lost", RequestPhase.FAILED)
+        stage.check()
+
+    @pytest.mark.parametrize(
+        ("sampling", "words"),
+        [
+            ({"n": 2}, "several choices"),
+            ({"json_object": True}, "a grammar"),
+            ({"json_schema": "{}"}, "a grammar"),
+            ({"presence_penalty": 0.5}, "presence_penalty"),
+            ({"frequency_penalty": -0.5}, "frequency_penalty"),
+            ({"max_tokens": 1}, "only the end"),
+        ],
+    )
+    def test_what_cannot_go_on_right_ends_with_the_reason(self, sampling: dict[str, object], words: str) -> None:
+        stage = Stage()
+        stage.start("a", "b")
+        _, sink = stage.submit("r", **sampling)
+        first = stage.link(stage.where("r"))
+        first.token("r")
+        first.down()
+        assert isinstance(sink.error, WorkerLost)
+        assert words in sink.error.message
+        stage.check()
+
+    def test_a_busy_worker_makes_it_wait_not_fail(self) -> None:
+        stage = Stage()
+        stage.start("a", "b")
+        _, sink = stage.submit("r")
+        first = stage.where("r")
+        stage.link(first).token("r")
+        stage.link(first).down()
+        second = stage.where("r")
+        stage.link(second).fail("r", DropReason.OVERLOADED)
+        assert not sink.over
+        stage.advance(1.0)
+        assert stage.where("r") == second
+        [call] = stage.link(second).running.values()
+        assert call.resumed == 1
+
+    def test_without_another_worker_it_waits_and_then_says_how_far_it_came(self) -> None:
+        stage = Stage(queue_timeout_s=5)
+        stage.start("a")
+        _, sink = stage.submit("r")
+        stage.link("a").token("r")
+        stage.link("a").down()
+        assert not sink.over
+        stage.advance(6)
+        assert isinstance(sink.error, WorkerLost)
+        assert "after 1 tokens" in sink.error.message
+        stage.check()
+
+    def test_what_an_engine_failed_on_in_mid_answer_does_not_go_on(self) -> None:
+        stage = Stage()
+        stage.start("a", "b")
+        _, sink = stage.submit("r")
+        link = stage.link(stage.where("r"))
+        link.token("r")
+        link.fail("r", DropReason.INTERNAL_ERROR)
+        assert isinstance(sink.error, InternalError)
         stage.check()
 
     def test_never_again_on_the_same_instance(self) -> None:
@@ -392,8 +483,8 @@ class TestLoss:
         old = stage.link("a")
         stage.publish(StageWorker("a", "a-i2"))
         assert old.closed
-        assert isinstance(started.error, WorkerLost)
-        assert stage.link("a").sent == ["fresh"]
+        assert not started.over
+        assert stage.link("a").sent == ["started", "fresh"]
         stage.check()
 
     def test_a_process_that_ended_takes_its_calls_with_it(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from control_plane.contracts.errors import DropReason, InvalidRequest
 from control_plane.contracts.worker import Delta, Finish, FinishReason, Generate, TokenLogprob
@@ -15,7 +15,7 @@ from workers.engine.modelless.tokenizer import ByteTokenizer
 def output_room(call: Generate, max_context: int, vocab_size: int) -> int:
     """How many tokens a choice may get: what it asked for, or what the context leaves. Raises InvalidRequest."""
     prompt = call.prompt_token_ids
-    room = max_context - len(prompt)
+    room = max_context - len(prompt) + call.resumed
     if room < 1:
         raise InvalidRequest(
             f"the prompt has {len(prompt)} tokens, the model's context is {max_context}",
@@ -25,6 +25,13 @@ def output_room(call: Generate, max_context: int, vocab_size: int) -> int:
     if not prompt or max(prompt) >= vocab_size:
         raise InvalidRequest("the prompt has no tokens, or one that the model does not know", param="prompt")
     return min(call.sampling.max_tokens, room)
+
+
+def asked(call: Generate) -> Generate:
+    """The call as it was before any of its answer: what the answer is made from."""
+    if not call.resumed:
+        return call
+    return replace(call, prompt_token_ids=list(call.prompt_token_ids)[: -call.resumed], resumed=0)
 
 
 @dataclass(slots=True, eq=False)
@@ -52,6 +59,16 @@ class AnsweredChoice:
     def __post_init__(self) -> None:
         asked = self.generate.sampling
         self.plain = self.generate.stream and asked.logprobs is None and not (asked.stop or asked.stop_token_ids)
+
+    @property
+    def deadly(self) -> bool:
+        """Whether its script kills here: where the answer began, unless it says again and again."""
+        return self.script.deadly and (not self.generate.resumed or self.script.die_again)
+
+    def resume(self) -> None:
+        """Go on after what was said elsewhere: take its steps, and say nothing."""
+        while self.count < self.generate.resumed and self.at < len(self.steps) - 1:
+            self.advance()
 
     def advance(self) -> Delta:
         """The delta of the next step; the last one has ``finish`` set."""

@@ -12,6 +12,7 @@ Anyone who can send a prompt can script its answer: the scripted engine and the 
     stall_s            an extra pause in seconds, before token number stall_after (default 0: the first)
     die_after          the worker process dies when it has sent that many tokens
     engine_dies_after  the same, but the engine dies and the worker lives to tell
+    die_again          true: so do the workers on which the answer goes on after that
     finish             "stop" (default), "length" or "error": how it ends when the script is through
     refuse             a drop reason: the engine refuses the request with it
     mark               a word that the scripted engine's trace gives back with every event of the request
@@ -45,6 +46,7 @@ class Script:
     stall_after: int = 0
     die_after: int | None = None
     engine_dies_after: int | None = None
+    die_again: bool = False
     finish: str = "stop"
     refuse: str = ""
     mark: str = ""
@@ -67,6 +69,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "stall_after": (int,),
     "die_after": (int,),
     "engine_dies_after": (int,),
+    "die_again": (bool,),
     "finish": (str,),
     "refuse": (str,),
     "mark": (str,),
@@ -94,7 +97,8 @@ def _read(values: Any) -> Script:
     if unknown := sorted(set(values) - _NAMES):
         raise InvalidRequest(f"a script has no key {unknown[0]!r}; it has {', '.join(sorted(_NAMES))}", param="script")
     for name, value in values.items():
-        if not isinstance(value, _KINDS.get(name, (int, float))) or isinstance(value, bool):
+        kinds = _KINDS.get(name, (int, float))
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             raise InvalidRequest(f"{name} of a script can't be {value!r}", param="script")
         if isinstance(value, int | float) and value < 0:
             raise InvalidRequest(f"{name} of a script can't be negative", param="script")

@@ -19,7 +19,7 @@ from control_plane.contracts.worker import CallError, Delta, Done, Finish, Finis
 from control_plane.contracts.worker_spec import WorkerSpec
 from workers.engine.base import EngineDead, EngineLoad, Sink, TokenizerFile
 from workers.engine.modelless.answer import Answers
-from workers.engine.modelless.choice import output_room
+from workers.engine.modelless.choice import asked, output_room
 from workers.engine.modelless.script import find_script
 from workers.engine.modelless.text import TextStream, unfinished_character
 from workers.engine.modelless.tokenizer import ByteTokenizer, builtin_files, folder_files
@@ -81,8 +81,8 @@ class ScriptedEngine:
         if self._dying:
             raise from_reason(DropReason.ENGINE_DEAD, "the engine is dead")
         limit = output_room(call, self._settings.max_context, self._tokenizer.vocab_size)
-        prompt = list(call.prompt_token_ids)
-        data = self._tokenizer.decode(prompt)
+        prompt, origin = list(call.prompt_token_ids), asked(call)
+        data = self._tokenizer.decode(origin.prompt_token_ids)
         script = find_script(data.decode(errors="replace") if _SCRIPT_MARK in data else "")
         if script.refuse:
             raise from_reason(script.refuse, "refused by the script", param="script")
@@ -96,15 +96,16 @@ class ScriptedEngine:
                 generate=call,
                 script=script,
                 index=index,
-                steps=self._answers.steps(call, script, index),
+                steps=self._answers.steps(origin, script, index),
                 text=TextStream(call.sampling.stop, unfinished_character(data[-4:])),
                 tokenizer=self._tokenizer,
                 limit=limit,
-                tokens=list(prompt),
+                tokens=list(origin.prompt_token_ids),
                 call=entry,
                 order=(call.priority, self._arrivals),
                 keys=list(keys),
             )
+            choice.resume()
             entry.choices.append(choice)
             self._schedule.add(choice)
         self._calls[call.call] = entry
@@ -180,7 +181,7 @@ class ScriptedEngine:
         due = self._schedule.due(now)
         out: dict[Sink, list[Delta]] = {}
         for choice in due:
-            if not choice.running or (choice.call.script.deadly and self._dies(choice)):
+            if not choice.running or (choice.deadly and self._dies(choice)):
                 continue
             delta = self._advance(choice, now)
             if delta is not None:
@@ -224,8 +225,8 @@ class ScriptedEngine:
             decode_s=now - call.first_mono if call.first_mono else 0.0,
             preemptions=call.preemptions,
         )
-        prompt = len(call.generate.prompt_token_ids)
-        last.done = Done(prompt, call.cached_tokens, call.output_tokens, stages)
+        prompt = len(call.generate.prompt_token_ids) - call.generate.resumed
+        last.done = Done(prompt, min(call.cached_tokens, prompt), call.output_tokens, stages)
 
     def _dies(self, choice: Choice) -> bool:
         script = choice.call.script

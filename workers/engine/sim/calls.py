@@ -36,7 +36,8 @@ class SimCall:
             preemptions=self.preemptions,
         )
         output = sum(choice.count for choice in self.choices)
-        return Done(len(self.generate.prompt_token_ids), self.cached_tokens, output, stages)
+        prompt = len(self.generate.prompt_token_ids) - self.generate.resumed
+        return Done(prompt, min(self.cached_tokens, prompt), output, stages)
 
     def abort(self, now: float) -> list[Delta]:
         """The last deltas of all choices that go on; the call's end is on the last of them."""

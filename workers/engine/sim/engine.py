@@ -24,7 +24,7 @@ from control_plane.contracts.worker import CallError, Delta, FinishReason, Gener
 from control_plane.contracts.worker_spec import WorkerSpec
 from workers.engine.base import EngineLoad, Sink, TokenizerFile
 from workers.engine.choice_id import internal_id
-from workers.engine.modelless.choice import output_room
+from workers.engine.modelless.choice import asked, output_room
 from workers.engine.modelless.script import find_script
 from workers.engine.modelless.text import TextStream, unfinished_character
 from workers.engine.modelless.tokenizer import ByteTokenizer, builtin_files, folder_files
@@ -110,8 +110,8 @@ class SimEngine:
         if self._dying:
             raise from_reason(DropReason.ENGINE_DEAD, "the engine is dead")
         limit = output_room(call, self.config.max_model_len, self._tokenizer.vocab_size)
-        prompt = list(call.prompt_token_ids)
-        data = self._tokenizer.decode(prompt)
+        prompt, origin = list(call.prompt_token_ids), asked(call)
+        data = self._tokenizer.decode(origin.prompt_token_ids)
         told = self._settings.scripts and _SCRIPT_MARK in data
         script = find_script(data.decode(errors="replace") if told else "")
         if script.refuse:
@@ -125,7 +125,7 @@ class SimEngine:
                 generate=call,
                 script=script,
                 index=index,
-                steps=self._answers.steps(call, script, index),
+                steps=self._answers.steps(origin, script, index),
                 text=TextStream(call.sampling.stop, tail),
                 tokenizer=self._tokenizer,
                 limit=limit,
@@ -133,7 +133,9 @@ class SimEngine:
                 call=entry,
                 name=self._new_name(call, index),
             )
-            self._scheduler.add(SimRequest(choice.name, prompt, limit, call.priority, now, call.cache_salt))
+            choice.resume()
+            left = limit - call.resumed
+            self._scheduler.add(SimRequest(choice.name, prompt, left, call.priority, now, call.cache_salt))
             entry.choices.append(choice)
             self._choices[choice.name] = choice
             self._scripted += script.timed
@@ -301,7 +303,7 @@ class SimEngine:
             choice = self._choices.get(name)
             if choice is None:
                 continue
-            if choice.script.deadly and self._dies(choice):
+            if choice.deadly and self._dies(choice):
                 break
             delta = self._advance(choice, now, ended)
             tokens[name] = choice.tokens
