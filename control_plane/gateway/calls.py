@@ -29,7 +29,7 @@ from control_plane.gateway.answer.sinks import PlainSink, Sink, StreamSink
 from control_plane.gateway.figures import Figures
 from control_plane.gateway.http.exchange import Exchange
 from control_plane.gateway.limits.limiter import Admission, Limiter
-from control_plane.gateway.limits.spending import charge, reservation
+from control_plane.gateway.limits.spending import before_tokenising, charge, reservation
 from control_plane.gateway.models_api import check_model
 from control_plane.gateway.prompt.lanes import Job, Lanes
 from control_plane.gateway.prompt.model_prompt import ModelPrompt
@@ -168,7 +168,11 @@ class Call:
 
     def _admit(self) -> None:
         self._admission = self._desk.limiter.admission(self._exchange.grant)
-        self._admission.enter(self._admitted)
+        generation = self._generation
+        least, most = before_tokenising(
+            self._size(), asked=generation.max_tokens, choices=generation.choices, grant=self._exchange.grant
+        )
+        self._admission.enter(self._admitted, least=least, most=most)
 
     def _admitted(self, refused: InferDeckError | None) -> None:
         if refused is not None:
@@ -191,21 +195,28 @@ class Call:
         else:
             self._tokenise(answer)
 
+    def _size(self) -> int:
+        """Of the prompt, in characters, or in tokens where it came as such."""
+        generation = self._generation
+        if not self._chat:
+            return len(generation.prompt)
+        messages = generation.messages
+        size = sum(_MESSAGE_CHARACTERS + len(message["content"]) for message in messages)
+        if generation.tools or any("tool_calls" in message for message in messages):
+            size += self._body_bytes
+        return size
+
     def _tokenise(self, prompt: ModelPrompt) -> None:
         generation = self._generation
         self._tokenise_mono = time.monotonic()
         if self._chat:
             messages, tools = generation.messages, generation.tools
-            size = sum(_MESSAGE_CHARACTERS + len(message["content"]) for message in messages)
-            if tools or any("tool_calls" in message for message in messages):
-                size += self._body_bytes
             job = Job(lambda: prompt.chat(messages, tools), lambda job: self._tokenised(prompt, job))
         else:
-            size = len(generation.prompt)
             job = Job(lambda: self._completion(prompt), lambda job: self._tokenised(prompt, job))
         self._job = job
         try:
-            self._desk.lanes.submit(job, size)
+            self._desk.lanes.submit(job, self._size())
         except InferDeckError as error:
             self._refuse(error)
 

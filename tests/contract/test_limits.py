@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -65,7 +66,7 @@ class Counting:
 
 async def answered(ask: Any, *arguments: Any) -> None:
     told: asyncio.Future[InferDeckError | None] = asyncio.get_running_loop().create_future()
-    ask(*arguments, told.set_result)
+    ask(*arguments, then=told.set_result)
     error = await told
     if error is not None:
         raise error
@@ -165,6 +166,24 @@ async def test_a_call_that_could_only_be_refused_later_is_refused_at_the_door(co
     with pytest.raises(Throttled) as refused:
         await counts.enter(grant, at=1)
     assert refused.value.status.type == "tokens"
+
+
+async def test_a_call_refused_at_the_door_is_told_to_wait_for_all_that_it_may_need(short: Counting) -> None:
+    """L02: retrying after Retry-After succeeds, also where only the fewest tokens of a call were known."""
+    grant = short.grant(tpm=100)
+    (await short.call(grant, 60)).settle(60)
+    await asyncio.sleep(0.4)
+    (await short.call(grant, 35, at=1)).settle(35)
+    waits = {}
+    for most in (20, 60, 400):
+        with pytest.raises(Throttled) as refused:
+            await answered(partial(short.limiters[0].admission(grant).enter, least=10, most=most))
+        waits[most] = refused.value.retry_after_s or 0.0
+    assert waits[20] - waits[60] < 0.2
+    assert waits[400] - waits[60] > 0.2
+    with pytest.raises(Throttled) as refused:
+        await answered(partial(short.limiters[0].admission(grant).enter, least=101, most=101))
+    assert refused.value.retry is False
 
 
 async def test_what_can_never_fit_is_told_so_and_gives_its_request_back(counts: Counting) -> None:

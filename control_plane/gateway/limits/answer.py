@@ -15,26 +15,32 @@ _NAMES = {"rpm": "requests per minute", "tpm": "tokens per minute", "concurrency
 
 def limit_headers(scopes: Sequence[Scope], standings: Sequence[Standing]) -> bytes:
     """Header lines, each ended by CRLF: of requests and of tokens the scope that has the fewest left."""
-    lines = b""
-    fewest_requests = fewest_tokens = None
+    requests: tuple[int, int, float] | None = None
+    tokens: tuple[int, int, float] | None = None
     for scope, standing in zip(scopes, standings, strict=True):
         rpm, tpm = scope.limits.rpm, scope.limits.tpm
-        if rpm is not None and (fewest_requests is None or rpm - standing.requests < fewest_requests[1]):
-            fewest_requests = (rpm, rpm - standing.requests, standing.reset_s if standing.requests else 0.0)
-        if tpm is not None and (fewest_tokens is None or tpm - standing.tokens < fewest_tokens[1]):
-            fewest_tokens = (tpm, tpm - standing.tokens, standing.reset_s if standing.tokens else 0.0)
-    for name, fewest in ((b"requests", fewest_requests), (b"tokens", fewest_tokens)):
-        if fewest is not None:
-            limit, left, reset_s = fewest
-            lines += b"x-ratelimit-limit-%b: %d\r\nx-ratelimit-remaining-%b: %d\r\nx-ratelimit-reset-%b: %b\r\n" % (
-                name,
-                limit,
-                name,
-                max(0, left),
-                name,
-                duration(reset_s).encode(),
-            )
-    return lines
+        if rpm is not None:
+            left = rpm - standing.requests
+            if requests is None or left < requests[1]:
+                requests = (rpm, left, standing.reset_s if standing.requests else 0.0)
+        if tpm is not None:
+            left = tpm - standing.tokens
+            if tokens is None or left < tokens[1]:
+                tokens = (tpm, left, standing.reset_s if standing.tokens else 0.0)
+    lines = ""
+    if requests is not None:
+        limit, left, reset_s = requests
+        lines = (
+            f"x-ratelimit-limit-requests: {limit}\r\nx-ratelimit-remaining-requests: {max(0, left)}\r\n"
+            f"x-ratelimit-reset-requests: {duration(reset_s)}\r\n"
+        )
+    if tokens is not None:
+        limit, left, reset_s = tokens
+        lines += (
+            f"x-ratelimit-limit-tokens: {limit}\r\nx-ratelimit-remaining-tokens: {max(0, left)}\r\n"
+            f"x-ratelimit-reset-tokens: {duration(reset_s)}\r\n"
+        )
+    return lines.encode()
 
 
 def duration(seconds: float) -> str:

@@ -64,9 +64,11 @@ class Book:
         self._sweep_at = _SWEEP
         self.held = 0
 
-    def enter(self, scopes: Sequence[Scope], now: float, *, force: bool = False) -> Charge | Refusal:
-        """One more request that runs. Refused also where no token is left, since it would need one. ``force`` counts
-        it whatever the limits say."""
+    def enter(
+        self, scopes: Sequence[Scope], now: float, *, least: int = 1, most: int = 1, force: bool = False
+    ) -> Charge | Refusal:
+        """One more request that runs. Refused also where ``least`` tokens are not left, of which it will need more; it
+        is then told to wait until there is room for ``most``. ``force`` counts it whatever the limits say."""
         accounts, full = [], False
         horizon = now - self._window_s
         for scope in scopes:
@@ -76,13 +78,13 @@ class Book:
             rpm, tpm, concurrency = limits.rpm, limits.tpm, limits.concurrency
             if (
                 (rpm is not None and len(account.charges) >= rpm)
-                or (tpm is not None and account.tokens >= tpm)
+                or (tpm is not None and account.tokens + least > tpm)
                 or (concurrency is not None and account.running >= concurrency)
             ):
                 full = True
             accounts.append(account)
         if full and not force:
-            return max(self._refusals(scopes, accounts, 1, 1, 1, now), key=lambda refusal: refusal.longest)
+            return max(self._refusals(scopes, accounts, 1, least, most, 1, now), key=lambda refusal: refusal.longest)
         charge = Charge(accounts, now)
         for account in accounts:
             account.charges[charge] = None
@@ -105,7 +107,7 @@ class Book:
                 full = True
         if full and not force:
             again = 0 if charge in charge.accounts[0].charges else 1
-            refusals = self._refusals(scopes, charge.accounts, again, tokens, 0, now)
+            refusals = self._refusals(scopes, charge.accounts, again, tokens, tokens, 0, now)
             refusal = max(refusals, key=lambda refusal: refusal.longest)
             self.settle(charge, None, now)
             return refusal
@@ -169,7 +171,14 @@ class Book:
         self._sweep_at = max(_SWEEP, 2 * len(self._accounts))
 
     def _refusals(
-        self, scopes: Sequence[Scope], accounts: Sequence[Account], requests: int, tokens: int, running: int, now: float
+        self,
+        scopes: Sequence[Scope],
+        accounts: Sequence[Account],
+        requests: int,
+        tokens: int,
+        most: int,
+        running: int,
+        now: float,
     ) -> Iterator[Refusal]:
         """Every limit that so many more would break."""
         for scope, account in zip(scopes, accounts, strict=True):
@@ -179,7 +188,9 @@ class Book:
                 wait_s = self._until_requests(account, used + requests - limits.rpm, now)
                 yield Refusal(scope, "rpm", used, requests, wait_s)
             if limits.tpm is not None and tokens and account.tokens + tokens > limits.tpm:
-                wait_s = self._until_tokens(account, account.tokens + tokens - limits.tpm, now)
+                wait_s = None
+                if tokens <= limits.tpm:
+                    wait_s = self._until_tokens(account, account.tokens + min(most, limits.tpm) - limits.tpm, now)
                 yield Refusal(scope, "tpm", account.tokens, tokens, wait_s)
             if limits.concurrency is not None and running and account.running + running > limits.concurrency:
                 yield Refusal(scope, "concurrency", account.running, running, BUSY_S if limits.concurrency else None)

@@ -107,13 +107,14 @@ class Admission:
         self._open = True
         self._standings: Sequence[Standing] | None = None
 
-    def enter(self, then: Then) -> None:
+    def enter(self, then: Then, *, least: int = 1, most: int = 1) -> None:
+        """One more request, which will reserve ``least`` to ``most`` tokens."""
         if not self._scopes:
             then(None)
         elif self._limiter.shared is None:
-            then(self._enter_here(force=False))
+            then(self._enter_here(least, most, force=False))
         else:
-            self._ask("enter", 0, then, self._enter_here)
+            self._ask("enter", least, most, then, lambda *, force: self._enter_here(least, most, force=force))
 
     def reserve(self, tokens: int, then: Then) -> None:
         """So many tokens at most; refused, the call has ended."""
@@ -128,7 +129,7 @@ class Admission:
         if limiter.shared is None:
             then(self._reserve_here(tokens, force=False))
         else:
-            self._ask("reserve", tokens, then, lambda *, force: self._reserve_here(tokens, force=force))
+            self._ask("reserve", tokens, tokens, then, lambda *, force: self._reserve_here(tokens, force=force))
 
     def settle(self, tokens: int | None) -> None:
         """The call has ended and took so many tokens; None: nothing ran, and it does not even count as a request."""
@@ -171,7 +172,7 @@ class Admission:
         bounds = [scope.limits.tpm for scope in self._scopes if scope.limits.tpm is not None]
         return min(bounds) if bounds else None
 
-    def _ask(self, op: str, tokens: int, then: Then, here: Callable[..., InferDeckError | None]) -> None:
+    def _ask(self, op: str, tokens: int, most: int, then: Then, here: Callable[..., InferDeckError | None]) -> None:
         """Ask the store, and this process' book where it is obeyed or the store is silent."""
         limiter = self._limiter
         assert limiter.shared is not None
@@ -192,11 +193,11 @@ class Admission:
                 error = self._ended(reply.refusal) if reply.refusal is not None else here(force=not limiter.obeyed)
             then(error)
 
-        limiter.shared.ask(op, self._name, self._scopes, tokens, told)
+        limiter.shared.ask(op, self._name, self._scopes, tokens, told, most=most)
 
-    def _enter_here(self, *, force: bool) -> InferDeckError | None:
+    def _enter_here(self, least: int, most: int, *, force: bool) -> InferDeckError | None:
         limiter = self._limiter
-        found = limiter.book.enter(self._scopes, limiter.clock(), force=force)
+        found = limiter.book.enter(self._scopes, limiter.clock(), least=least, most=most, force=force)
         if isinstance(found, Refusal):
             return self._ended(found)
         self._charge = found

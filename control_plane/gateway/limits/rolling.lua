@@ -2,13 +2,13 @@
 --
 -- KEYS, three for each scope: its charges (sorted set: call -> when charged), their tokens (hash: call -> tokens, and
 -- "*" -> the sum), and the calls that run (sorted set: call -> end of its lease). All of one hash slot.
--- ARGV: what to do, the call, tokens (-1: give all back), window and lease, then rpm, tpm, concurrency of each scope
--- (-1: none). Times are microseconds.
+-- ARGV: what to do, the call, tokens (-1: give all back), how many to wait for where there is no room, window and lease,
+-- then rpm, tpm, concurrency of each scope (-1: none). Times are microseconds.
 -- Returns whether it was done, then for each scope: requests, tokens, running, time until all is free, and how long to
 -- wait for room for requests and tokens (0: there is room, -1: never), and whether too many calls run.
 
 local op, call, tokens = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local window, lease = tonumber(ARGV[4]), tonumber(ARGV[5])
+local most, window, lease = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local CHUNK = 500
@@ -61,7 +61,7 @@ end
 local done, answer, scopes = 1, {}, {}
 for i = 1, #KEYS, 3 do
   local charges, amounts, running = KEYS[i], KEYS[i + 1], KEYS[i + 2]
-  local rpm, tpm, most = tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), tonumber(ARGV[i + 7])
+  local rpm, tpm, together = tonumber(ARGV[i + 6]), tonumber(ARGV[i + 7]), tonumber(ARGV[i + 8])
   expire(charges, amounts, running)
   local requests = redis.call('ZCARD', charges)
   local used = tonumber(redis.call('HGET', amounts, '*')) or 0
@@ -69,30 +69,33 @@ for i = 1, #KEYS, 3 do
   local wait_requests, wait_tokens, busy = 0, 0, 0
   if op == 'enter' or op == 'reserve' then
     local more = (op == 'enter' or not redis.call('ZSCORE', charges, call)) and 1 or 0
-    local ask = op == 'enter' and 1 or tokens
     if rpm >= 0 and more > 0 and requests + more > rpm then
       wait_requests = until_requests(charges, requests + more - rpm)
     end
-    if tpm >= 0 and ask > 0 and used + ask > tpm then wait_tokens = until_tokens(charges, amounts, used + ask - tpm) end
-    if op == 'enter' and most >= 0 and runs >= most then busy = 1 end
+    if tpm >= 0 and tokens > tpm then
+      wait_tokens = -1
+    elseif tpm >= 0 and tokens > 0 and used + tokens > tpm then
+      wait_tokens = until_tokens(charges, amounts, used + math.min(most, tpm) - tpm)
+    end
+    if op == 'enter' and together >= 0 and runs >= together then busy = 1 end
     if wait_requests ~= 0 or wait_tokens ~= 0 or busy ~= 0 then done = 0 end
   end
-  scopes[#scopes + 1] = {charges, amounts, running, most}
+  scopes[#scopes + 1] = {charges, amounts, running, together}
   answer[#answer + 1] = {requests, used, runs, 0, wait_requests, wait_tokens, busy}
 end
 
 for i, scope in ipairs(scopes) do
-  local charges, amounts, running, most = unpack(scope)
+  local charges, amounts, running, together = unpack(scope)
   local facts = answer[i]
   if op == 'enter' and done == 1 then
     redis.call('ZADD', charges, now, call)
-    if most >= 0 then redis.call('ZADD', running, now + lease, call) end
+    if together >= 0 then redis.call('ZADD', running, now + lease, call) end
     facts[1] = facts[1] + 1
   elseif op == 'reserve' and done == 1 then
     if redis.call('ZADD', charges, now, call) == 1 then facts[1] = facts[1] + 1 end
     redis.call('HSET', amounts, call, tokens)
     redis.call('HINCRBY', amounts, '*', tokens)
-    if most >= 0 then redis.call('ZADD', running, now + lease, call) end
+    if together >= 0 then redis.call('ZADD', running, now + lease, call) end
     facts[2] = facts[2] + tokens
   elseif op == 'reserve' or (op == 'settle' and tokens < 0) then
     take_back(charges, amounts, running)

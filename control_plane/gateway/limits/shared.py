@@ -58,6 +58,7 @@ class Step:
     call: str
     scopes: tuple[Scope, ...]
     tokens: int = 0
+    most: int = 0
     asked_mono: float = 0.0
     then: Then | None = None
 
@@ -110,9 +111,11 @@ class SharedCounts:
         await asyncio.wait(self._tasks, timeout=2 * self._timeout_s)
         await self._server.aclose()
 
-    def ask(self, op: str, call: str, scopes: tuple[Scope, ...], tokens: int, then: Then | None) -> None:
+    def ask(
+        self, op: str, call: str, scopes: tuple[Scope, ...], tokens: int, then: Then | None, *, most: int = 0
+    ) -> None:
         """``then`` hears the answer, never within this call while the server is up; None: there is none."""
-        step = Step(op, call, scopes, tokens, time.monotonic(), then)
+        step = Step(op, call, scopes, tokens, max(most, tokens), time.monotonic(), then)
         if op == "settle":
             self._running.pop(call, None)
         elif op != "look" and any(scope.limits.concurrency is not None for scope in scopes):
@@ -188,7 +191,7 @@ class SharedCounts:
             bounds = (scope.limits.rpm, scope.limits.tpm, scope.limits.concurrency)
             limits += (-1 if bound is None else bound for bound in bounds)
         window, lease = int(self._window_s * 1e6), int(self._lease_s * 1e6)
-        return [len(keys), *keys, step.op, step.call, step.tokens, window, lease, *limits]
+        return [len(keys), *keys, step.op, step.call, step.tokens, step.most, window, lease, *limits]
 
     def _failed(self, batch: Sequence[Step], error: Exception) -> None:
         self.errors += 1
@@ -238,11 +241,10 @@ def _reply(step: Step, answer: Sequence[int]) -> Reply:
         standings.append(Standing(requests, tokens, reset / 1e6))
         if done:
             continue
-        asked = 1 if step.op == "enter" else step.tokens
         if for_requests:
             refusals.append(Refusal(scope, "rpm", requests, 1, for_requests / 1e6 if for_requests > 0 else None))
         if for_tokens:
-            refusals.append(Refusal(scope, "tpm", tokens, asked, for_tokens / 1e6 if for_tokens > 0 else None))
+            refusals.append(Refusal(scope, "tpm", tokens, step.tokens, for_tokens / 1e6 if for_tokens > 0 else None))
         if busy:
             refusals.append(Refusal(scope, "concurrency", running, 1, BUSY_S if scope.limits.concurrency else None))
     return Reply(tuple(standings), max(refusals, key=lambda refusal: refusal.longest) if refusals else None)

@@ -5,6 +5,14 @@ from __future__ import annotations
 from control_plane.contracts.grant import Grant
 
 
+def before_tokenising(size: int, *, asked: int | None, choices: int, grant: Grant) -> tuple[int, int]:
+    """The fewest and the most tokens that a call will reserve. ``size`` is its prompt in characters, and more than its
+    tokens as a rule."""
+    if asked is not None:
+        return 1 + asked * choices, size + asked * choices
+    return 1 + choices, size + grant.default_max_tokens * choices
+
+
 def reservation(
     prompt: int, *, asked: int | None, room: int, choices: int, grant: Grant, whole_limit: int | None
 ) -> int:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from control_plane.contracts.grant import Grant
-from control_plane.gateway.limits.spending import charge, reservation
+from control_plane.gateway.limits.spending import before_tokenising, charge, reservation
 
 GRANT = Grant("k", default_max_tokens=100)
 
@@ -28,6 +28,12 @@ def test_what_is_reserved(asked: int | None, room: int, choices: int, whole: int
     more than the whole limit."""
     found = reservation(20, asked=asked, room=room, choices=choices, grant=GRANT, whole_limit=whole)
     assert found == most
+
+
+def test_what_is_known_before_the_prompt_is_read() -> None:
+    assert before_tokenising(400, asked=30, choices=2, grant=GRANT) == (61, 460)
+    assert before_tokenising(400, asked=0, choices=1, grant=GRANT) == (1, 400)
+    assert before_tokenising(400, asked=None, choices=2, grant=GRANT) == (3, 600)
 
 
 @pytest.mark.parametrize(
