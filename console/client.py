@@ -19,6 +19,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its own lines would mix with 
 import grpc
 
 from console.access_client import AccessClient
+from console.history_client import HistoryClient
 from console.home import Home, Target, Unreachable, target_for
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.failure import Failure
@@ -58,6 +59,7 @@ class OperatorClient:
         stub: Any = OperatorStub
         self._stub = stub(self._channel)
         self.access = AccessClient(self._channel, self._unary)
+        self.history = HistoryClient(self._channel, self._unary)
         self._metadata = (("authorization", f"Bearer {target.operator_key}"),)
 
     @classmethod

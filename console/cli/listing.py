@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from console.cli.output import Format, write_data, write_rows
 from console.cli.reference import singular
-from console.plain import access
+from console.plain import access, history
 from console.plain.table import Column
 from console.plain.terminal import out, say
 from console.text import literal
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from control_plane.contracts.fleet import Snapshot
 
 MOST_AUDIT = 10_000
+MOST_CONVERSATIONS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +90,17 @@ async def _audit(client: OperatorClient, everything: bool) -> Listing:
     )
 
 
+async def _conversations(client: OperatorClient, everything: bool) -> Listing:
+    told = await client.history.conversations(MOST_CONVERSATIONS if everything else 0)
+    columns = history.conversation_columns(told.taken_unix)
+    return Listing("conversations", told.conversations, lambda c: c.id, columns, history.conversation_data)
+
+
 _STORED: dict[str, Callable[[OperatorClient, bool], Awaitable[Listing]]] = {
     "keys": _keys,
     "operators": _operators,
     "audit": _audit,
+    "conversations": _conversations,
 }
 
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from control_plane.contracts.errors import InvalidRequest, NotFound
 
-KINDS = ("workers", "requests", "models", "pools", "gateways", "events", "keys", "operators", "audit")
+KINDS = ("workers", "requests", "models", "pools", "gateways", "events", "keys", "operators", "audit", "conversations")
 _SHORT = {
     "w": "workers",
     "req": "requests",
@@ -19,9 +19,11 @@ _SHORT = {
     "ev": "events",
     "k": "keys",
     "op": "operators",
+    "conv": "conversations",
 }
 
 _SHAPES = {
+    "conversations": re.compile(r"conv_[0-9a-f]{32}"),
     "keys": re.compile(r"key-[0-9a-f]{12}"),
     "operators": re.compile(r"op-[0-9a-f]{12}"),
     "requests": re.compile(r"(chatcmpl-|cmpl-)?req-.+"),

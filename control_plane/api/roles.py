@@ -21,6 +21,8 @@ NEEDED: Final[Mapping[str, Role]] = MappingProxyType(
         "/inferdeck.v1.Operator/GetBlocks": _V,
         "/inferdeck.v1.Operator/GetTimeline": _V,
         "/inferdeck.v1.Access/ListKeys": _V,
+        "/inferdeck.v1.History/ListConversations": _V,
+        "/inferdeck.v1.History/GetConversation": _V,
         "/inferdeck.v1.Access/GetPolicy": _V,
         "/inferdeck.v1.Access/ListPolicies": _V,
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": _V,
@@ -43,6 +45,8 @@ NEEDED: Final[Mapping[str, Role]] = MappingProxyType(
         "/inferdeck.v1.Access/CreateOperator": _A,
         "/inferdeck.v1.Access/RevokeOperator": _A,
         "/inferdeck.v1.Access/ListAudit": _A,
+        # What callers and models said.
+        "/inferdeck.v1.History/ReadConversation": _A,
         # A router hears of every worker and tells of every request: gateways join with the home's own key.
         "/inferdeck.v1.Fleet/Join": _A,
     }

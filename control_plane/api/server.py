@@ -18,11 +18,12 @@ from grpc_reflection.v1alpha import reflection
 from control_plane.api.access_service import AccessService, SecretChanged
 from control_plane.api.answering import Context, stream, told, unary
 from control_plane.api.auth import Access, OperatorAuth
+from control_plane.api.history_service import HistoryService
 from control_plane.api.trail import Trail
 from control_plane.contracts.errors import Conflict, InvalidRequest
 from control_plane.contracts.fleet import GatewayIdentity, RouterReport
 from control_plane.contracts.step import TraceMode
-from control_plane.contracts.v1 import access_pb2_grpc, operator_pb2_grpc, worker_pb2
+from control_plane.contracts.v1 import access_pb2_grpc, history_pb2_grpc, operator_pb2_grpc, worker_pb2
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.wire.channel import SERVER_OPTIONS
 from control_plane.contracts.wire.convert import from_wire, to_wire
@@ -33,7 +34,7 @@ from control_plane.fleet.named import engine_of
 from control_plane.fleet.platform import Platform
 from control_plane.fleet.routers import Session
 
-SERVICES: Final = ("inferdeck.v1.Operator", "inferdeck.v1.Access", "inferdeck.v1.Fleet")
+SERVICES: Final = ("inferdeck.v1.Operator", "inferdeck.v1.Access", "inferdeck.v1.History", "inferdeck.v1.Fleet")
 
 WATCH_INTERVAL_S: Final = 0.5
 SHORTEST_INTERVAL_S: Final = 0.05
@@ -64,10 +65,13 @@ class ApiServer:
     ) -> None:
         self._server = grpc.aio.server(interceptors=(OperatorAuth(operator_key, access),), options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
-        operator = _Operator(platform, Trail(access.audit))
+        trail = Trail(access.audit)
+        operator = _Operator(platform, trail)
         operator_pb2_grpc.add_OperatorServicer_to_server(operator, self._server)  # type: ignore[no-untyped-call]
         service = AccessService(access, secret_changed)
         access_pb2_grpc.add_AccessServicer_to_server(service, self._server)  # type: ignore[no-untyped-call]
+        history = HistoryService(platform.conversations, trail)
+        history_pb2_grpc.add_HistoryServicer_to_server(history, self._server)  # type: ignore[no-untyped-call]
         operator_pb2_grpc.add_FleetServicer_to_server(_Fleet(platform), self._server)  # type: ignore[no-untyped-call]
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)

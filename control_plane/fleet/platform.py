@@ -25,7 +25,7 @@ from control_plane.fleet.span_export import SpanExport, check_installed
 from control_plane.fleet.tasks import Tasks
 from control_plane.fleet.timelines import Timelines
 from control_plane.settings import Home, Settings
-from control_plane.store import Database, DesiredState, EventLog
+from control_plane.store import Conversations, Database, DesiredState, EventLog
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +57,7 @@ class Platform:
         self.operations = Operations(
             self.controller, self.pools, self.events, self.requests, self.routers, self.changes
         )
+        self.conversations = Conversations(database)
         self.timelines = Timelines(self.requests, self.controller)
         check_installed(settings.telemetry)
         self._spans = SpanExport(settings.telemetry, self.timelines)

@@ -13,7 +13,6 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from urllib.parse import unquote
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
@@ -28,33 +27,40 @@ from control_plane.contracts.errors import (
     UnsupportedMediaType,
 )
 from control_plane.contracts.grant import Grant
+from control_plane.gateway.api import CHAT, COMPLETIONS, RESPONSES
 from control_plane.gateway.auth import KeyGate
 from control_plane.gateway.calls import Desk
 from control_plane.gateway.figures import Figures
+from control_plane.gateway.history import operations
+from control_plane.gateway.history.conversations_api import ConversationsApi
+from control_plane.gateway.history.responses_api import ResponsesApi
+from control_plane.gateway.history.store_door import StoreDoor
 from control_plane.gateway.http.exchange import CLIENT_GONE, Exchange
+from control_plane.gateway.http.target import path_of, segments_of
 from control_plane.gateway.models_api import list_models, show_model
 from control_plane.gateway.openapi import DOCUMENT, document
 from control_plane.gateway.schema import answers
-from control_plane.gateway.schema.generation import CHAT, COMPLETION
+from control_plane.gateway.schema.generation import CHAT as CHAT_TABLE
+from control_plane.gateway.schema.generation import COMPLETION as COMPLETION_TABLE
 from control_plane.gateway.schema.operation import EVENTS_TYPE, GENERATION_ERRORS, JSON_TYPE, READ_ERRORS, Operation
+from control_plane.gateway.tokenize_api import TokenizeApi
 
 log = logging.getLogger(__name__)
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
-_MODEL = b"/v1/models/"
 _TELL_S = 10.0
 
 _CHAT = Operation(
     "The next message of a conversation.",
     {JSON_TYPE: answers.CHAT_COMPLETION, EVENTS_TYPE: answers.EVENTS},
-    CHAT,
+    CHAT_TABLE,
     GENERATION_ERRORS,
 )
 _COMPLETIONS = Operation(
     "What comes after a prompt.",
     {JSON_TYPE: answers.COMPLETION, EVENTS_TYPE: answers.EVENTS},
-    COMPLETION,
+    COMPLETION_TABLE,
     GENERATION_ERRORS,
 )
 _MODELS = Operation("Every model, whether or not a worker of it is up.", {JSON_TYPE: answers.MODELS})
@@ -71,17 +77,13 @@ _METRICS = Operation("Prometheus metrics.", {"text/plain": answers.TEXT})
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """``name`` is what metrics and logs call it; a private route wants a key, a posted one a JSON body."""
+    """``name`` is what metrics and logs call it; a private route wants a key. What is posted is JSON."""
 
     name: str
     methods: tuple[bytes, ...]
     handle: Callable[[Exchange], None]
     operation: Operation
     public: bool = False
-
-    @property
-    def posted(self) -> bool:
-        return b"POST" in self.methods
 
 
 class GatewayApp:
@@ -107,22 +109,47 @@ class GatewayApp:
         self.closing = False
         post, read = (b"POST",), (b"GET", b"HEAD")
         self._routes = {
-            b"/v1/chat/completions": Route("chat", post, lambda exchange: desk.take(exchange, chat=True), _CHAT),
+            b"/v1/chat/completions": Route("chat", post, lambda exchange: desk.take(exchange, CHAT), _CHAT),
             b"/v1/completions": Route(
-                "completions", post, lambda exchange: desk.take(exchange, chat=False), _COMPLETIONS
+                "completions", post, lambda exchange: desk.take(exchange, COMPLETIONS), _COMPLETIONS
             ),
             b"/v1/models": Route("models", read, self._models, _MODELS),
             b"/health": Route("health", read, self._health, _HEALTH, public=True),
             b"/ready": Route("ready", read, self._ready, _READY, public=True),
             b"/metrics": Route("metrics", read, self._metrics, _METRICS),
             b"/openapi.json": Route("openapi", read, self._openapi, DOCUMENT, public=True),
+            b"/v1/responses": Route(
+                "responses", post, lambda exchange: desk.take(exchange, RESPONSES), operations.RESPONSE
+            ),
         }
-        self._model = Route("models", read, self._one_model, _ONE_MODEL)
+        door, tokens = StoreDoor(desk.history), TokenizeApi(desk.prompts, desk.lanes, desk.wait_s)
+        kept, responses = ConversationsApi(door), ResponsesApi(door)
+        get, both, delete = (b"GET",), (b"GET", b"POST"), (b"DELETE",)
+        self._routes[b"/tokenize"] = Route("tokenize", post, tokens.tokenize, operations.TOKENIZE)
+        self._routes[b"/detokenize"] = Route("tokenize", post, tokens.detokenize, operations.TOKENIZE)
+        self._routes[b"/v1/conversations"] = Route("conversations", both, kept.all, operations.CONVERSATIONS)
+        response, conversation = "/v1/responses/{response_id}", "/v1/conversations/{conversation_id}"
+        one = operations.ONE_RESPONSE
+        named = {
+            "/v1/models/{model}": Route("models", read, self._one_model, _ONE_MODEL),
+            response: Route("responses", (*get, *delete), responses.one, one),
+            f"{response}/cancel": Route("responses", post, responses.cancel, one),
+            f"{response}/input_items": Route("responses", get, responses.input_items, one),
+            conversation: Route("conversations", (*both, *delete), kept.one, operations.CONVERSATION),
+            f"{conversation}/items": Route("conversations", both, kept.items, operations.ITEMS),
+            f"{conversation}/items/{{item_id}}": Route("conversations", (*get, *delete), kept.item, operations.ITEM),
+        }
+        # Each "*" is a name, whatever it is.
+        self._named = {
+            tuple(b"*" if part.startswith("{") else part.encode() for part in path.split("/")[1:]): route
+            for path, route in named.items()
+        }
+        self._described = [*((path.decode(), route) for path, route in self._routes.items()), *named.items()]
         self._document = document(self.routes())
 
     def routes(self) -> list[tuple[str, Route]]:
         """Every route with its path, whose parameters are in braces."""
-        return [(path.decode(), route) for path, route in self._routes.items()] + [("/v1/models/{model}", self._model)]
+        return self._described
 
     # the connection's side
 
@@ -182,10 +209,8 @@ class GatewayApp:
     # checks
 
     def _find(self, exchange: Exchange) -> Route:
-        path = _path(exchange)
-        route = self._routes.get(path)
-        if route is None and path.startswith(_MODEL) and len(path) > len(_MODEL):
-            route = self._model
+        path = path_of(exchange.target)
+        route = self._routes.get(path) or self._find_named(path)
         if route is None:
             raise NotFound("There is nothing at this URL.", code="unknown_url")
         if exchange.method not in route.methods:
@@ -194,6 +219,16 @@ class GatewayApp:
                 hint=", ".join(method.decode() for method in route.methods),
             )
         return route
+
+    def _find_named(self, path: bytes) -> Route | None:
+        parts = path.split(b"/")[1:]
+        if len(parts) < 3 or not parts[2]:
+            return None
+        shape = [*parts[:2], b"*", *parts[3:]]
+        if len(parts) == 5 and parts[4]:
+            shape[4] = b"*"
+        # A model's name may hold slashes.
+        return self._named.get(tuple(shape[:3] if parts[1] == b"models" else shape))
 
     def _admit(self, exchange: Exchange) -> bool:
         """Whether the checks that need only the head are passed; False while the key is looked up."""
@@ -206,7 +241,7 @@ class GatewayApp:
                 return False
             exchange.grant = grant
         exchange.auth_s = time.monotonic() - exchange.arrival_mono
-        if route.posted:
+        if exchange.method == b"POST":
             _check_media_type(exchange)
         return True
 
@@ -218,7 +253,7 @@ class GatewayApp:
         if isinstance(error, MethodNotAllowed):
             allow = b"allow: %b\r\n" % error.hint.encode()
         route: Route | None = exchange.route
-        if route is not None and route.posted:
+        if route is not None and exchange.method == b"POST":
             self._desk.refuse(exchange, error, allow)
         else:
             exchange.refuse(error, allow)
@@ -229,7 +264,7 @@ class GatewayApp:
         exchange.respond(200, list_models(self._router.models(), exchange.grant, self._started))
 
     def _one_model(self, exchange: Exchange) -> None:
-        name = unquote(_path(exchange)[len(_MODEL) :].decode("latin-1"))
+        name = "/".join(segments_of(exchange.target)[2:])
         exchange.respond(200, show_model(self._router.models(), exchange.grant, name, self._started))
 
     def _openapi(self, exchange: Exchange) -> None:
@@ -267,16 +302,6 @@ def _identify(exchange: Exchange) -> str:
     if given is None or _REQUEST_ID.fullmatch(given) is None:
         return f"req-{random.getrandbits(64):016x}"
     return given.decode()
-
-
-def _path(exchange: Exchange) -> bytes:
-    """The target's path, as it was written; a proxy's client may name scheme and host before it."""
-    target = exchange.target.partition(b"?")[0]
-    if target.startswith(b"http"):
-        _, scheme, rest = target.partition(b"://")
-        if scheme:
-            return b"/" + rest.partition(b"/")[2]
-    return target
 
 
 def _check_media_type(exchange: Exchange) -> None:

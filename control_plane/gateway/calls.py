@@ -3,8 +3,9 @@
 ::
 
     body ─▶ schema ─▶ admission ─▶ tokenizer known? ─▶ lane: template, tokens ─▶ fits? ─▶ reservation
-                                    └ wait for a worker
-         ─▶ router.submit ─▶ sink ─▶ ended, settled                                the client may leave anywhere
+                                    ├ wait for a worker
+                                    └ continued: read what was said
+         ─▶ kept? store its messages ─▶ router.submit ─▶ sink ─▶ ended, settled    the client may leave anywhere
 
 Everything is a callback on the event loop; the lane is the only other thread. A call has no task of its own.
 """
@@ -14,19 +15,30 @@ from __future__ import annotations
 import logging
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from control_plane.contracts.call import CallHandle, RoutedCall, Router
-from control_plane.contracts.errors import DropReason, InferDeckError, InternalError, InvalidRequest, RequestRefused
+from control_plane.contracts.conversation import Item, Turn, TurnStatus
+from control_plane.contracts.errors import (
+    DropReason,
+    InferDeckError,
+    InternalError,
+    InvalidRequest,
+    NotFound,
+    RequestRefused,
+    Unavailable,
+)
 from control_plane.contracts.fleet import Stage
 from control_plane.contracts.policy import DEFAULT_TENANT
 from control_plane.contracts.worker import Delta, Done, Finish, FinishReason, Sampling
-from control_plane.gateway.answer.bodies import chat_body, completion_body
-from control_plane.gateway.answer.events import ChatEvents, CompletionEvents, Events
 from control_plane.gateway.answer.heading import Heading
-from control_plane.gateway.answer.logprobs import ChatLogprobs, CompletionLogprobs
-from control_plane.gateway.answer.sinks import PlainSink, Sink, StreamSink
+from control_plane.gateway.answer.sinks import CLIENT_LEFT, KeptStreamSink, PlainSink, Sink, StreamSink
+from control_plane.gateway.api import Api
 from control_plane.gateway.figures import Figures
+from control_plane.gateway.history.history import History
+from control_plane.gateway.history.kept_turn import KeptTurn
 from control_plane.gateway.http.exchange import Exchange
 from control_plane.gateway.limits.limiter import Admission, Limiter
 from control_plane.gateway.limits.spending import before_tokenising, charge, reservation
@@ -35,14 +47,9 @@ from control_plane.gateway.prompt.lanes import Job, Lanes
 from control_plane.gateway.prompt.model_prompt import ModelPrompt
 from control_plane.gateway.prompt.models import ModelPrompts, Waiter
 from control_plane.gateway.reading import read_body
-from control_plane.gateway.schema.generation import Generation, read_chat, read_completion
+from control_plane.gateway.schema.generation import Generation
 
 log = logging.getLogger(__name__)
-
-CLIENT_LEFT = "client_disconnected"
-
-_MESSAGE_CHARACTERS = 64
-"""What rendering a message costs beside its text, as characters of text."""
 
 _TRACEPARENT_BYTES = 55
 """W3C Trace Context: version 00, trace id, parent id and flags in hexadecimal."""
@@ -59,16 +66,21 @@ class Desk:
     wait_s: float
     active: dict[str, Call]
     limiter: Limiter
+    history: History | None = None
 
-    def take(self, exchange: Exchange, *, chat: bool) -> None:
+    def take(self, exchange: Exchange, api: Api) -> None:
         """Start a call. Raises InferDeckError for a body that is none, or a model that the key may not call."""
         size = exchange.received
 
         def start(generation: Generation) -> None:
             check_model(exchange.grant, generation.model)
-            Call(self, exchange, generation, size, chat=chat).start()
+            thread = generation.thread
+            if thread is not None and (thread.kept or thread.continues) and self.history is None:
+                raise Unavailable("This gateway keeps no conversations.")
+            generation.body_bytes = size
+            Call(self, exchange, generation, api).start()
 
-        read_body(exchange, self.lanes, read_chat if chat else read_completion, start, self.refuse)
+        read_body(exchange, self.lanes, api.read, start, self.refuse)
 
     def refuse(self, exchange: Exchange, error: InferDeckError, headers: bytes = b"") -> None:
         """Answer a request of which nothing was counted; a caller with a key is told how its limits stand."""
@@ -97,37 +109,34 @@ class Call:
 
     __slots__ = (
         "_admission",
-        "_body_bytes",
-        "_chat",
+        "_api",
         "_desk",
-        "_echo",
         "_ended",
         "_exchange",
         "_generation",
         "_handle",
         "_job",
-        "_param",
         "_prompt_tokens",
         "_sink",
         "_tokenise_mono",
+        "_tokenised_mono",
+        "_turn",
         "_waiter",
     )
 
-    def __init__(self, desk: Desk, exchange: Exchange, generation: Generation, body_bytes: int, *, chat: bool) -> None:
+    def __init__(self, desk: Desk, exchange: Exchange, generation: Generation, api: Api) -> None:
         self._desk = desk
         self._exchange = exchange
         self._generation = generation
-        self._body_bytes = body_bytes
-        self._chat = chat
-        self._param = "messages" if chat else "prompt"
+        self._api = api
         self._admission: Admission | None = None
         self._prompt_tokens = 0
+        self._turn: KeptTurn | None = None
         self._waiter: Waiter | None = None
         self._job: Job[list[int]] | None = None
         self._sink: Sink | None = None
         self._handle: CallHandle | None = None
-        self._tokenise_mono = 0.0
-        self._echo = ""
+        self._tokenise_mono = self._tokenised_mono = 0.0
         self._ended = False
 
     def start(self) -> None:
@@ -169,8 +178,9 @@ class Call:
     def _admit(self) -> None:
         self._admission = self._desk.limiter.admission(self._exchange.grant)
         generation = self._generation
+        size = self._api.characters(generation)
         least, most = before_tokenising(
-            self._size(), asked=generation.max_tokens, choices=generation.choices, grant=self._exchange.grant
+            size, asked=generation.max_tokens, choices=generation.choices, grant=self._exchange.grant
         )
         self._admission.enter(self._admitted, least=least, most=most)
 
@@ -178,7 +188,7 @@ class Call:
         if refused is not None:
             self._refuse(refused)
         elif (prompt := self._desk.prompts.get(self._generation.model)) is not None:
-            self._tokenise(prompt)
+            self._recall(prompt)
         else:
             self._wait()
 
@@ -193,52 +203,65 @@ class Call:
         elif self._admission is None:
             self._admit()
         else:
-            self._tokenise(answer)
+            self._recall(answer)
 
-    def _size(self) -> int:
-        """Of the prompt, in characters, or in tokens where it came as such."""
-        generation = self._generation
-        if not self._chat:
-            return len(generation.prompt)
-        messages = generation.messages
-        size = sum(_MESSAGE_CHARACTERS + len(message["content"]) for message in messages)
-        if generation.tools or any("tool_calls" in message for message in messages):
-            size += self._body_bytes
-        return size
+    def _recall(self, prompt: ModelPrompt) -> None:
+        """What was said before comes before what was sent."""
+        thread, history = self._generation.thread, self._desk.history
+        if thread is None or history is None or not thread.continues:
+            self._tokenise(prompt)
+            return
+
+        def recalled(items: list[Item] | InferDeckError) -> None:
+            if self._ended:
+                return
+            if isinstance(items, InferDeckError):
+                if isinstance(items, NotFound):
+                    items.param = "conversation"
+                self._refuse(items)
+                return
+            said = [{"role": item.role, "content": item.text} for item in items]
+            self._generation.messages = said + self._generation.messages
+            self._tokenise(prompt)
+
+        history.recall(self._exchange.grant.tenant, thread.conversation_id, thread.previous_id, recalled)
 
     def _tokenise(self, prompt: ModelPrompt) -> None:
-        generation = self._generation
+        api, generation = self._api, self._generation
         self._tokenise_mono = time.monotonic()
-        if self._chat:
-            messages, tools = generation.messages, generation.tools
-            job = Job(lambda: prompt.chat(messages, tools), lambda job: self._tokenised(prompt, job))
-        else:
-            job = Job(lambda: self._completion(prompt), lambda job: self._tokenised(prompt, job))
-        self._job = job
+        self._job = Job(lambda: api.tokenise(prompt, generation), lambda job: self._tokenised(prompt, job))
         try:
-            self._desk.lanes.submit(job, self._size())
+            self._desk.lanes.submit(self._job, api.characters(generation))
         except InferDeckError as error:
             self._refuse(error)
 
-    def _completion(self, prompt: ModelPrompt) -> list[int]:
-        """Called in a lane."""
-        generation = self._generation
-        ids = prompt.completion(generation.prompt)
-        if generation.echo:
-            self._echo = prompt.text_of(generation.prompt)
-        return ids
-
     def _tokenised(self, prompt: ModelPrompt, job: Job[list[int]]) -> None:
         self._job = None
-        try:
+
+        def submit() -> None:
             if job.error is not None:
                 raise job.error
             ids = job.result or []
             self._reserve(prompt, ids, self._bound(prompt, len(ids)))
+
+        self._try(submit)
+
+    def _try(self, step: Callable[[], None]) -> None:
+        try:
+            step()
         except InferDeckError as error:
-            self._refuse(error)
+            self._give_up(error)
         except Exception as error:
-            self._refuse(self._fault(error))
+            log.error("a call could not be started", exc_info=error, extra={"request_id": self._exchange.request_id})
+            self._give_up(InternalError("The request could not be started."))
+
+    def _give_up(self, error: InferDeckError) -> None:
+        """Refuse the call. Its caller hears that nothing was done, so nothing is kept."""
+        turn, self._turn = self._turn, None
+        if turn is None:
+            self._refuse(error)
+        else:
+            turn.withdraw(partial(self._refuse, error))
 
     def _reserve(self, prompt: ModelPrompt, ids: list[int], max_tokens: int) -> None:
         generation, admission = self._generation, self._admission
@@ -253,28 +276,58 @@ class Call:
             grant=self._exchange.grant,
             whole_limit=admission.whole_limit(),
         )
-        admission.reserve(most, lambda refused: self._reserved(prompt, ids, max_tokens, refused))
 
-    def _reserved(self, prompt: ModelPrompt, ids: list[int], max_tokens: int, refused: InferDeckError | None) -> None:
-        try:
+        def reserved(refused: InferDeckError | None) -> None:
             if refused is not None:
-                raise refused
+                self._refuse(refused)
+                return
             self._exchange.limits = self._headers()
-            self._submit(prompt, ids, max_tokens)
-        except InferDeckError as error:
-            self._refuse(error)
-        except Exception as error:
-            self._refuse(self._fault(error))
+            self._try(lambda: self._submit(prompt, ids, max_tokens))
 
-    def _fault(self, error: Exception) -> InternalError:
-        log.error("a call could not be started", exc_info=error, extra={"request_id": self._exchange.request_id})
-        return InternalError("The request could not be started.")
+        admission.reserve(most, reserved)
 
     def _submit(self, prompt: ModelPrompt, ids: list[int], max_tokens: int) -> None:
+        self._tokenised_mono = time.monotonic()
+        self._desk.figures.model(self._generation.model).tokenise.add(self._tokenised_mono - self._tokenise_mono)
+        if self._generation.thread is not None and self._generation.thread.kept:
+            self._begin(partial(self._dispatch, prompt, ids, max_tokens))
+        else:
+            self._dispatch(prompt, ids, max_tokens)
+
+    def _begin(self, dispatch: Callable[[], None]) -> None:
+        """Store the messages of a call that is kept, and only then go on."""
+        thread, history, exchange = self._generation.thread, self._desk.history, self._exchange
+        assert thread is not None
+        assert history is not None
+
+        def begun(turn: KeptTurn | InferDeckError) -> None:
+            if isinstance(turn, InferDeckError):
+                self._refuse(turn)
+            elif not self._ended:
+                self._turn = turn
+                self._try(dispatch)
+            elif exchange.refused is not None:
+                turn.withdraw()
+            else:
+                turn.end(TurnStatus.CANCELLED, CLIENT_LEFT)
+
+        turn = Turn(
+            id=thread.turn_id,
+            tenant=exchange.grant.tenant,
+            api=self._api.name,
+            model=self._generation.model,
+            owner=history.owner,
+            answer_id=thread.answer_id,
+            created_unix=exchange.arrival_unix,
+            messages=thread.messages,
+            conversation_id=thread.conversation_id,
+            previous_id=thread.previous_id,
+            settings=thread.settings,
+        )
+        history.begin(turn, begun)
+
+    def _dispatch(self, prompt: ModelPrompt, ids: list[int], max_tokens: int) -> None:
         generation, exchange, desk = self._generation, self._exchange, self._desk
-        now = time.monotonic()
-        figures = desk.figures.model(generation.model)
-        figures.tokenise.add(now - self._tokenise_mono)
         sink = self._make_sink(prompt)
         if max_tokens == 0:
             self._sink = sink
@@ -292,11 +345,13 @@ class Call:
             # Calls of a tenant share cached prefixes with each other, and with nobody else.
             cache_salt="" if grant.tenant == DEFAULT_TENANT else grant.tenant,
             key_id=grant.key_id,
-            api="chat" if self._chat else "completions",
+            api=self._api.name,
             traceparent=_traceparent(exchange.fields.get(b"traceparent", b"")),
             stages=(
                 Stage("auth", 0.0, exchange.auth_s),
-                Stage("tokenise", self._tokenise_mono - exchange.arrival_mono, now - self._tokenise_mono),
+                Stage(
+                    "tokenise", self._tokenise_mono - exchange.arrival_mono, self._tokenised_mono - self._tokenise_mono
+                ),
             ),
         )
         self._sink = sink
@@ -305,6 +360,7 @@ class Call:
         except InferDeckError:
             self._sink = None
             raise
+        figures = desk.figures.model(generation.model)
         figures.prompt_tokens += len(ids)
         figures.prompt_size.add(len(ids))
 
@@ -317,65 +373,56 @@ class Call:
             self._sink.delta(Delta(0, choice=choice, finish=Finish(FinishReason.LENGTH, 0), done=done))
 
     def _make_sink(self, prompt: ModelPrompt) -> Sink:
-        generation, exchange = self._generation, self._exchange
+        api, generation, exchange = self._api, self._generation, self._exchange
         heading = Heading(
-            ("chatcmpl-" if self._chat else "cmpl-") + exchange.request_id,
+            api.answer_id(exchange.request_id, generation),
             int(exchange.arrival_unix),
             generation.model,
             "fp_" + prompt.hash[:10],
         )
-        echo = self._echo
         tally = self._desk.figures.model(generation.model)
         logprobs = "logprobs" in generation.sampling
         if generation.stream:
-            with_usage = generation.include_usage
-            events: Events
-            if self._chat:
-                events = ChatEvents(heading, with_usage=with_usage)
-            else:
-                events = CompletionEvents(heading, with_usage=with_usage, echo=echo)
-            return StreamSink(
+            return (StreamSink if self._turn is None else KeptStreamSink)(
                 self,
                 exchange,
-                events,
+                api.events(heading, generation, prompt),
                 tally,
                 logprobs=logprobs,
                 control_ids=prompt.control_ids,
                 choices=generation.choices,
-                with_usage=with_usage,
+                turn=self._turn,
             )
-        shape: type[ChatLogprobs] | type[CompletionLogprobs] = ChatLogprobs if self._chat else CompletionLogprobs
         return PlainSink(
             self,
             exchange,
-            chat_body(heading) if self._chat else completion_body(heading, echo),
+            api.body(heading, generation, prompt),
             tally,
-            logprobs=shape if logprobs else None,
+            logprobs=api.logprobs if logprobs else None,
             control_ids=prompt.control_ids,
             choices=generation.choices,
+            turn=self._turn,
         )
 
     def _bound(self, prompt: ModelPrompt, prompt_tokens: int) -> int:
         """The most tokens that each choice may have. Raises InvalidRequest where the call cannot fit."""
         limit, asked = prompt.max_context, self._generation.max_tokens
-        name = self._generation.max_tokens_name
+        name, param = self._generation.max_tokens_name, self._api.param
         if prompt_tokens > limit or (prompt_tokens == limit and asked != 0):
-            in_completion = (
-                "" if asked is None else f" ({prompt_tokens} in the {self._param}, {asked} in the completion)"
-            )
+            in_completion = "" if asked is None else f" ({prompt_tokens} in the {param}, {asked} in the completion)"
             raise InvalidRequest(
                 f"This model's maximum context length is {limit} tokens. However, you requested "
-                f"{prompt_tokens + (asked or 0)} tokens{in_completion or f' in the {self._param}'}. "
-                f"Please reduce the length of the {self._param}.",
+                f"{prompt_tokens + (asked or 0)} tokens{in_completion or f' in the {param}'}. "
+                f"Please reduce the length of the {param}.",
                 reason=DropReason.CONTEXT_LENGTH_EXCEEDED,
-                param=self._param,
+                param=param,
             )
         if asked is None:
             return limit - prompt_tokens
         if prompt_tokens + asked > limit:
             raise InvalidRequest(
                 f"'{name}' is too large: this model's maximum context length is {limit} tokens, and you requested "
-                f"{prompt_tokens + asked} ({prompt_tokens} in the {self._param}, {asked} in the completion). "
+                f"{prompt_tokens + asked} ({prompt_tokens} in the {param}, {asked} in the completion). "
                 f"At most {limit - prompt_tokens} are left for the completion.",
                 reason=DropReason.CONTEXT_LENGTH_EXCEEDED if asked < limit else DropReason.INVALID_REQUEST,
                 code=None if asked < limit else "integer_above_max_value",

@@ -31,6 +31,7 @@ from control_plane.gateway.app import GatewayApp
 from control_plane.gateway.auth import KeyGate, Keys
 from control_plane.gateway.calls import Call, Desk
 from control_plane.gateway.figures import Figures
+from control_plane.gateway.history.history import History
 from control_plane.gateway.http.listener import Listener, bind
 from control_plane.gateway.limits.limiter import Limiter
 from control_plane.gateway.limits.shared import SharedCounts
@@ -47,9 +48,18 @@ _LAST_WORDS_S = 1.0
 
 
 class Gateway:
-    """One gateway process's HTTP side. ``url`` is known from the start, also where port 0 was asked for."""
+    """One gateway process's HTTP side. ``url`` is known from the start, also where port 0 was asked for. Without a
+    ``history`` it keeps no conversations and no responses."""
 
-    def __init__(self, options: GatewayOptions, keys: Keys, *, registry: CollectorRegistry = REGISTRY) -> None:
+    def __init__(
+        self,
+        options: GatewayOptions,
+        keys: Keys,
+        *,
+        registry: CollectorRegistry = REGISTRY,
+        history: History | None = None,
+    ) -> None:
+        self._history = history
         self._options = options
         self._keys = keys
         self._registry = registry
@@ -107,7 +117,7 @@ class Gateway:
         self._limiter = limiter = Limiter(
             shared, name=f"{os.getpid()}-{secrets.token_hex(4)}", window_s=self._options.limit_window_s
         )
-        desk = Desk(router, prompts, lanes, figures, self._options.wait_s, self._active, limiter)
+        desk = Desk(router, prompts, lanes, figures, self._options.wait_s, self._active, limiter, self._history)
         app = GatewayApp(router, gate, desk, figures, self._registry, self.started_unix)
         self._listener = listener = Listener(app, self._socket, self._options.limits)
         figures.gauges = {
@@ -154,6 +164,8 @@ class Gateway:
             prompts.stop()
             gate.stop()
             lanes.stop()
+            if self._history is not None:
+                await self._history.stop()
             self._registry.unregister(figures)
             sys.setswitchinterval(switch_s)
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import threading
 from typing import Final
 
 import uvloop
@@ -14,6 +15,7 @@ from control_plane import telemetry
 from control_plane.contracts.errors import InferDeckError, SettingsError
 from control_plane.contracts.fleet import GatewayIdentity
 from control_plane.contracts.gateway_record import END_NOW, FINISH, read_record, write_record
+from control_plane.gateway.history.history import History
 from control_plane.gateway.options import GatewayOptions
 from control_plane.gateway.server import Gateway
 from control_plane.processes.complaint import exit_code, tell
@@ -21,7 +23,10 @@ from control_plane.processes.grace import SIGNAL_GRACE_S
 from control_plane.processes.state_file import read_state
 from control_plane.router.embedded import EmbeddedRouter
 from control_plane.settings import Home, Settings
-from control_plane.store import ApiKeys, Database
+from control_plane.store import ApiKeys, Database, Turns
+from control_plane.store.journal import Journal
+from control_plane.store.patience import Patience
+from control_plane.store.sweep import sweep
 
 _NO_LIMIT_S: Final = 86_400.0
 
@@ -42,9 +47,16 @@ def run_gateway(home: Home, settings: Settings, gateway_id: str, port: int | Non
 
 
 async def _gateway(home: Home, settings: Settings, gateway_id: str, port: int | None, rather: int) -> None:
-    database = Database.open(settings.store.url, home.database, migrate=False)
+    database = Database.open(settings.store.url, home.database, migrate=False, durable=True)
+    patience = Patience()
     try:
-        gateway = _bind(settings, ApiKeys(database), settings.gateway.port if port is None else port, rather)
+        history = History(database, Journal.open(home.journals, gateway_id))
+        port = settings.gateway.port if port is None else port
+        gateway = _bind(settings, ApiKeys(database), history, port, rather)
+        # What an earlier one was cut off from, beside serving: the database may be slow to answer.
+        threading.Thread(
+            target=sweep, args=(home.journals, Turns(database), patience), name="sweep", daemon=True
+        ).start()
         router = EmbeddedRouter(
             router_id=gateway_id,
             identity=lambda: GatewayIdentity(gateway_id, os.getpid(), gateway.url, gateway.started_unix),
@@ -65,10 +77,11 @@ async def _gateway(home: Home, settings: Settings, gateway_id: str, port: int | 
             if read_record(record).get("pid") == os.getpid():
                 record.unlink(missing_ok=True)
     finally:
+        patience.hurry()
         database.close()
 
 
-def _bind(settings: Settings, keys: ApiKeys, port: int, rather: int) -> Gateway:
+def _bind(settings: Settings, keys: ApiKeys, history: History, port: int, rather: int) -> Gateway:
     def options(port: int) -> GatewayOptions:
         return GatewayOptions(
             host=settings.gateway.host,
@@ -79,10 +92,10 @@ def _bind(settings: Settings, keys: ApiKeys, port: int, rather: int) -> Gateway:
 
     if not port and rather:
         try:
-            return Gateway(options(rather), keys)
+            return Gateway(options(rather), keys, history=history)
         except SettingsError:
             log.info("the last port is taken, another will do", extra={"port": rather})
-    return Gateway(options(port), keys)
+    return Gateway(options(port), keys, history=history)
 
 
 def _stop_on_signals(stop: asyncio.Event, router: EmbeddedRouter) -> None:

@@ -36,7 +36,7 @@ class Home:
     def create(self) -> None:
         """Make the folders that are missing; a home that is made here is its owner's only."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for folder in (self.logs, self.workers, self.gateways):
+        for folder in (self.logs, self.workers, self.gateways, self.journals):
             folder.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -72,6 +72,11 @@ class Home:
     def gateways(self) -> Path:
         """Records of gateway processes."""
         return self.root / "run" / "gateways"
+
+    @property
+    def journals(self) -> Path:
+        """What gateways have delivered and the store does not have yet."""
+        return self.root / "run" / "journals"
 
     def log(self, name: str) -> Path:
         """The log of "control-plane", "preloader", "gateway-ID" or "worker-ID"."""

@@ -13,7 +13,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, Oper
 
 from control_plane.contracts.errors import Conflict, SettingsError, Unavailable
 
-HEAD: Final = "0002"
+HEAD: Final = "0003"
 """The newest migration in ``migrations/versions``."""
 
 BUSY_TIMEOUT_S: Final = 5.0
@@ -34,8 +34,9 @@ class Database:
         self._engine = engine
 
     @classmethod
-    def open(cls, url: str, default: Path, *, migrate: bool = True) -> Self:
-        """Connect to ``url`` (empty: SQLite in the file ``default``) and bring the tables up to date.
+    def open(cls, url: str, default: Path, *, migrate: bool = True, durable: bool = False) -> Self:
+        """Connect to ``url`` (empty: SQLite in the file ``default``) and bring the tables up to date. ``durable``: what
+        is committed outlives the machine's death on SQLite too, at the price of a sync each time.
 
         Raises SettingsError for an URL that cannot be used, Unavailable when the database does not answer, Conflict for
         one that a newer version made, or that is no database.
@@ -52,6 +53,8 @@ class Database:
             ) from None
         if engine.dialect.name == "sqlite":
             sa.event.listen(engine, "connect", _prepare_sqlite)
+            if durable:
+                sa.event.listen(engine, "connect", _sync_sqlite)
         database = cls(engine)
         try:
             database._prepare(migrate=migrate)
@@ -138,4 +141,12 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
     cursor.execute("PRAGMA journal_mode = WAL")
     cursor.execute("PRAGMA synchronous = NORMAL")
     cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.close()
+
+
+def _sync_sqlite(connection: Any, _record: object) -> None:
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA synchronous = FULL")
+    # What is deleted is overwritten.
+    cursor.execute("PRAGMA secure_delete = ON")
     cursor.close()

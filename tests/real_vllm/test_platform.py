@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx
 import openai
 import pytest
 from tokenizers import Tokenizer
@@ -242,3 +243,56 @@ def test_steps_and_blocks_of_three_requests_that_share_a_prefix(platform: Platfo
     assert platform.run("trace", "worker/tiny-1", "every", "4").stdout.startswith("worker/tiny-1: trace every 4, step ")
     assert platform.read("trace", "worker/tiny-1", "full")["mode"] == "full"
     platform.run("uncordon", "tiny-2")
+
+
+def test_a_conversation_outlives_its_worker(platform: Platform) -> None:
+    """HI01: on real vLLM: two turns, the second cut off by the worker's death, then one more; ids are exact."""
+    client = client_of(platform)
+    talk = client.conversations.create()
+    first = client.responses.create(model="tiny-model", input="Say one.", conversation=talk.id, max_output_tokens=8)
+    assert first.usage is not None
+    assert first.usage.output_tokens <= 8
+    key = (platform.home / "api.key").read_text().strip()
+    counted = httpx.post(
+        f"{platform.url}/tokenize",
+        headers={"Authorization": f"Bearer {key}"},
+        json={"model": "tiny-model", "messages": [{"role": "user", "content": "Say one."}]},
+        trust_env=False,
+    )
+    assert counted.json()["count"] == first.usage.input_tokens
+
+    received: list[str] = []
+
+    def read_until_it_dies() -> None:
+        killed = False
+        for chunk in client.chat.completions.create(
+            model="tiny-model",
+            messages=[{"role": "user", "content": "Tell me a long story."}],
+            max_tokens=800,
+            stream=True,
+            extra_body={"conversation": talk.id, "ignore_eos": True},
+        ):
+            received.append(chunk.choices[0].delta.content or "")
+            if len(received) > 8 and not killed:
+                [request] = platform.active()
+                killed = True
+                platform.kill(platform.worker_pids()[request.worker_id])
+
+    with pytest.raises(openai.APIError):
+        read_until_it_dies()
+
+    def ended() -> list[str]:
+        items = client.conversations.items.list(talk.id, order="asc").data
+        return (
+            []
+            if any(getattr(item, "status", "") == "in_progress" for item in items)
+            else ["".join(getattr(part, "text", "") for part in getattr(item, "content", ())) for item in items]
+        )
+
+    texts = until(ended, "the end of the turn")
+    assert texts[:3] == ["Say one.", first.output_text, "Tell me a long story."]
+    assert texts[3] == "".join(received)
+    until(lambda: all(w.phase is WorkerPhase.READY for w in platform.snapshot().workers), "both workers")
+    again = client.responses.create(model="tiny-model", input="Go on.", conversation=talk.id, max_output_tokens=4)
+    assert again.status in ("completed", "incomplete")
+    assert len(until(ended, "the end of the last turn")) == 6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -22,15 +23,19 @@ _LABEL = 12
 async def describe(
     place: Place,
     what: Annotated[
-        list[str], typer.Argument(metavar="TYPE/NAME", help="worker/…, request/…, pool/…, gateway/…, model/… or key/….")
+        list[str],
+        typer.Argument(metavar="TYPE/NAME", help="worker/…, request/…, pool/…, key/…, conversation/… and the like."),
     ],
     output: OutputOption = Format.TABLE,
     steps: Annotated[bool, typer.Option("--steps", help="Of a request: every engine step, a line each.")] = False,
+    content: Annotated[
+        bool, typer.Option("--content", help="Of a conversation: what was said. For admins, and audited.")
+    ] = False,
     blocks: Annotated[
         bool, typer.Option("--blocks", help="Of a worker: the block tables of its KV cache, now.")
     ] = False,
 ) -> None:
-    """Tell everything about one worker, request, pool, gateway, model, key, operator or audit entry.
+    """Tell everything about one worker, request, pool, gateway, model, key, operator, audit entry or conversation.
 
     A request is shown with its stages as a waterfall, and with what its engine's steps say of each.
     """
@@ -45,6 +50,9 @@ async def describe(
         raise InvalidRequest(f"which {singular(kind)}?", param="name", hint=place.command(f"get {kind}"))
     if blocks:
         await _blocks(place, wanted, output)
+        return
+    if any(kind == "conversations" for kind, _ in wanted):
+        await _conversations(place, wanted, output, content=content)
         return
     async with place.client() as client:
         kinds = ["requests", *(kind for kind, _ in wanted)]
@@ -78,13 +86,40 @@ async def describe(
         if number:
             out("")
         room = width(sys.stdout)
-        for line in tell(kind, row, snapshot, room, timeline, steps=steps):
-            if isinstance(line, str):
-                out(line if room is None or "\x1b" in line else fit(line, room))
+        _write(tell(kind, row, snapshot, room, timeline, steps=steps), room)
+    if documents:
+        write_data(documents[0] if len(wanted) == 1 else documents, output)
+
+
+def _write(lines: Iterable[tuple[str, str] | str], room: int | None) -> None:
+    for line in lines:
+        if isinstance(line, str):
+            out(line if room is None or "\x1b" in line else fit(line, room))
+        else:
+            label, text = line
+            for part in _labelled(label, literal(text), room):
+                out(part)
+
+
+async def _conversations(place: Place, wanted: list[tuple[str, str | None]], output: Format, *, content: bool) -> None:
+    from console.cli.describe_history import conversation_lines
+    from console.plain.history import detail_data
+
+    if other := next((kind for kind, _ in wanted if kind != "conversations"), None):
+        raise InvalidRequest(f"describe conversations by themselves, without a {singular(other)}", param="type")
+    documents = []
+    async with place.client() as client:
+        for number, (_, name) in enumerate(wanted):
+            detail = await client.history.conversation(name or "", content=content)
+            if output in (Format.JSON, Format.YAML):
+                documents.append(detail_data(detail, content=content))
+            elif output is Format.NAME:
+                out(f"conversation/{literal(name or '')}")
             else:
-                label, text = line
-                for part in _labelled(label, literal(text), room):
-                    out(part)
+                if number:
+                    out("")
+                room = width(sys.stdout)
+                _write(conversation_lines(detail, room, content=content), room)
     if documents:
         write_data(documents[0] if len(wanted) == 1 else documents, output)
 

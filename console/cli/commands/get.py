@@ -19,7 +19,7 @@ async def get(
         list[str] | None,
         typer.Argument(
             metavar="TYPE[/NAME] [NAME]...",
-            help="workers, requests, models, pools, gateways, events, keys, operators or audit.",
+            help="workers, requests, models, pools, gateways, events, keys, operators, audit or conversations.",
             show_default=False,
         ),
     ] = None,
@@ -28,7 +28,7 @@ async def get(
     ] = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """List workers, requests, models, pools, gateways, events, keys, operators or the audit.
+    """List workers, requests, models, pools, gateways, events, keys, operators, the audit or conversations.
 
     With one name, -o json prints one object instead of a list.
     """
@@ -41,7 +41,7 @@ async def get(
         told, _ = await listings(
             client,
             (kind for kind, _ in wanted),
-            everything=everything or bool(named & {"keys", "operators", "audit"}),
+            everything=everything or bool(named & {"keys", "operators", "audit", "conversations"}),
             finished_requests=finished,
         )
     found: dict[str, list[Any]] = {}

@@ -5,18 +5,26 @@ Both are called by the router once per token or step; a stream writes its event 
 
 from __future__ import annotations
 
+import copy
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
-from control_plane.contracts.errors import InferDeckError, InternalError, RequestCancelled
+from control_plane.contracts.conversation import TurnStatus
+from control_plane.contracts.errors import (
+    InferDeckError,
+    InternalError,
+    RequestCancelled,
+    RequestRefused,
+    Unavailable,
+)
 from control_plane.contracts.worker import Delta, Done, Finish, FinishReason, TokenLogprob
 from control_plane.gateway.answer.bodies import Body, Choice
-from control_plane.gateway.answer.events import DONE_EVENT, Events
+from control_plane.gateway.answer.events import Events
 from control_plane.gateway.answer.json_text import quoted
 from control_plane.gateway.answer.logprobs import Logprobs, text_tokens
-from control_plane.gateway.error_body import error_event
 from control_plane.gateway.http.exchange import Exchange
 
 log = logging.getLogger(__name__)
@@ -29,6 +37,8 @@ dropped."""
 
 _DELTA_COST = 16
 _LOGPROB_COST = 256
+
+CLIENT_LEFT = "client_disconnected"
 
 _FINISH = {FinishReason.STOP: "stop", FinishReason.LENGTH: "length"}
 
@@ -51,9 +61,25 @@ class Owner(Protocol):
         ...
 
 
+class Kept(Protocol):
+    """The turn that an answer is kept in; see ``gateway/history/kept_turn.py``."""
+
+    @property
+    def delivered(self) -> bool: ...
+
+    def add(self, text: str) -> None: ...
+
+    def end(
+        self, status: TurnStatus, reason: str = "", done: Done | None = None, then: Callable[[], None] | None = None
+    ) -> None: ...
+
+    def withdraw(self, then: Callable[[], None] | None = None) -> None: ...
+
+
 class Sink:
     """What both kinds share: exactly one end, and no exception back to the router. ``output_tokens`` are those that
-    came, and in the end those that the worker has counted; ``whole``: the answer is."""
+    came, and in the end those that the worker has counted; ``whole``: the answer is. ``turn``: where the answer is
+    kept, if it is; the last of it is written when that is stored."""
 
     __slots__ = (
         "_control_ids",
@@ -62,6 +88,7 @@ class Sink:
         "_open",
         "_owner",
         "_tally",
+        "_turn",
         "first_token_mono",
         "output_tokens",
         "whole",
@@ -75,7 +102,9 @@ class Sink:
         *,
         logprobs: bool,
         control_ids: frozenset[int],
+        turn: Kept | None = None,
     ) -> None:
+        self._turn = turn
         self._owner = owner
         self._exchange = exchange
         self._tally = tally
@@ -108,20 +137,39 @@ class Sink:
         if not self._open:
             return
         self._open = False
-        try:
-            self._fail(error)
-        except Exception:
-            log.exception("a failure could not be written", extra={"request_id": self._exchange.request_id})
-            self._exchange.abort()
-        self._owner.ended()
+        turn = self._turn
+        if turn is None:
+            self._last(partial(self._fail, error))
+        elif not turn.delivered and isinstance(error, (RequestRefused, Unavailable)):
+            turn.withdraw(partial(self._last, partial(self._fail, error)))
+        else:
+            status = TurnStatus.CANCELLED if isinstance(error, RequestCancelled) else TurnStatus.FAILED
+            write = partial(self._fail, not_again(error))
+            turn.end(status, str(error.reason), then=partial(self._last, write))
 
     def close(self) -> None:
         """The client has left: whatever still comes is dropped."""
+        if self._open and self._turn is not None:
+            self._turn.end(TurnStatus.CANCELLED, CLIENT_LEFT)
         self._open = False
 
-    def _done(self) -> None:
+    def _done(self, done: Done, finish: str, write: Callable[[], None]) -> None:
+        """Everything is there."""
         self._open = False
         self.whole = True
+        if self._turn is None:
+            write()
+            self._owner.ended()
+        else:
+            status = TurnStatus.INCOMPLETE if finish == "length" else TurnStatus.COMPLETED
+            self._turn.end(status, "max_output_tokens" if finish == "length" else "", done, partial(self._last, write))
+
+    def _last(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except Exception:
+            log.exception("the end of an answer could not be written", extra={"request_id": self._exchange.request_id})
+            self._exchange.abort()
         self._owner.ended()
 
     def _take(self, delta: Delta) -> None:
@@ -129,6 +177,13 @@ class Sink:
 
     def _fail(self, error: InferDeckError) -> None:
         raise NotImplementedError
+
+
+def not_again(error: InferDeckError) -> InferDeckError:
+    """The error of a call whose messages are kept: sent once more they would be there twice."""
+    told = copy.copy(error)
+    told.retry = False
+    return told
 
 
 class _Held:
@@ -163,7 +218,18 @@ class _Held:
 class StreamSink(Sink):
     """Events, each written as its delta comes. ``choices`` is how many the call has."""
 
-    __slots__ = ("_after", "_before", "_begun", "_choices", "_events", "_held", "_held_size", "_with_usage")
+    __slots__ = (
+        "_after",
+        "_before",
+        "_begun",
+        "_choices",
+        "_events",
+        "_finish",
+        "_held",
+        "_held_size",
+        "_opened",
+        "_plain",
+    )
 
     def __init__(
         self,
@@ -175,13 +241,14 @@ class StreamSink(Sink):
         logprobs: bool,
         control_ids: frozenset[int],
         choices: int,
-        with_usage: bool,
+        turn: Kept | None = None,
     ) -> None:
-        super().__init__(owner, exchange, tally, logprobs=logprobs, control_ids=control_ids)
+        super().__init__(owner, exchange, tally, logprobs=logprobs, control_ids=control_ids, turn=turn)
         self._choices = choices
         self._events = events
-        self._with_usage = with_usage
-        self._begun = False
+        self._plain = events.fixed and not logprobs
+        self._finish = ""
+        self._begun = self._opened = False
         self._before = [events.before(choice) for choice in range(choices)]
         self._after = events.after
         self._held: list[_Held] = []
@@ -192,7 +259,7 @@ class StreamSink(Sink):
         exchange = self._exchange
         if exchange.paused or self._held:
             self._hold(delta)
-        elif delta.finish is None and delta.done is None and self._begun and not self._logprobs:
+        elif delta.finish is None and delta.done is None and self._begun and self._plain:
             if delta.text:
                 exchange.send((self._before[delta.choice] + quoted(delta.text) + self._after).encode())
         else:
@@ -203,25 +270,27 @@ class StreamSink(Sink):
         if not self._begun:
             self._begun = True
             self.first_token_mono = time.monotonic()
-            opening = "".join(map(self._events.opening, range(self._choices))).encode()
-            self._exchange.begin(200, STREAM_HEADERS, opening + payload)
+            self._exchange.begin(200, STREAM_HEADERS, payload)
             payload = b""
         if done is not None:
-            ending = self._events.usage(done).encode() + DONE_EVENT if self._with_usage else DONE_EVENT
-            self._exchange.finish(payload + ending)
-            self._done()
+            payload += self._events.ending(done).encode()
+            self._done(done, self._finish, partial(self._exchange.finish, payload))
         elif payload:
             self._exchange.send(payload)
 
     def _text_of(self, delta: Delta) -> str:
         events = ""
+        if not self._opened:
+            self._opened = True
+            events = "".join(map(self._events.opening, range(self._choices)))
         logprobs = text_tokens(delta.logprobs, self._control_ids) if self._logprobs else []
-        if logprobs:
-            events = self._events.with_logprobs(delta.choice, delta.text, logprobs)
+        if logprobs or (delta.text and not self._events.fixed):
+            events += self._events.with_logprobs(delta.choice, delta.text, logprobs)
         elif delta.text:
-            events = self._before[delta.choice] + quoted(delta.text) + self._after
+            events += self._before[delta.choice] + quoted(delta.text) + self._after
         if delta.finish is not None:
-            events += self._events.closing(delta.choice, _FINISH[delta.finish.reason])
+            self._finish = _FINISH[delta.finish.reason]
+            events += self._events.closing(delta.choice, self._finish)
         return events
 
     def _hold(self, delta: Delta) -> None:
@@ -251,9 +320,32 @@ class StreamSink(Sink):
             self._exchange.refused = error
             # The body is whole, and its head has promised that the connection goes on: a client may be using it again
             # already.
-            self._exchange.finish(events.encode() + error_event(error))
+            self._exchange.finish(events.encode() + self._events.failure(error))
         else:
             self._exchange.refuse(error)
+
+
+class KeptStreamSink(StreamSink):
+    """Keeps each piece of text before it is sent."""
+
+    __slots__ = ()
+
+    def _take(self, delta: Delta) -> None:
+        if delta.text and self._turn is not None and not (self._exchange.paused or self._held):
+            self._turn.add(delta.text)
+        super()._take(delta)
+
+    def failed(self, error: InferDeckError) -> None:
+        if self._open and self._begun and self._held:
+            # What is sent with the failure is delivered, and told to the turn before it ends.
+            self._exchange.send(self._release()[0].encode())
+        super().failed(error)
+
+    def _release(self) -> tuple[str, Done | None]:
+        if self._turn is not None:
+            for held in self._held:
+                self._turn.add("".join(held.texts))
+        return super()._release()
 
 
 class PlainSink(Sink):
@@ -271,8 +363,9 @@ class PlainSink(Sink):
         logprobs: Callable[[], Logprobs] | None,
         control_ids: frozenset[int],
         choices: int,
+        turn: Kept | None = None,
     ) -> None:
-        super().__init__(owner, exchange, tally, logprobs=logprobs is not None, control_ids=control_ids)
+        super().__init__(owner, exchange, tally, logprobs=logprobs is not None, control_ids=control_ids, turn=turn)
         self._body = body
         self._parts: list[list[str]] = [[] for _ in range(choices)]
         self._tokens = [logprobs() if logprobs is not None else None for _ in range(choices)]
@@ -292,8 +385,10 @@ class PlainSink(Sink):
                 Choice("".join(parts), finish, tokens)
                 for parts, finish, tokens in zip(self._parts, self._finish, self._tokens, strict=True)
             ]
-            self._exchange.respond(200, self._body(choices, delta.done).encode())
-            self._done()
+            if self._turn is not None and choices[0].text:
+                self._turn.add(choices[0].text)
+            body = self._body(choices, delta.done).encode()
+            self._done(delta.done, choices[0].finish, partial(self._exchange.respond, 200, body))
 
     def _fail(self, error: InferDeckError) -> None:
         self._exchange.refuse(error)

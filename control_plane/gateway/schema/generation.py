@@ -8,6 +8,7 @@ from typing import Any
 from control_plane.gateway.schema.messages import Message, messages
 from control_plane.gateway.schema.response_format import response_format
 from control_plane.gateway.schema.table import Table
+from control_plane.gateway.schema.thread import Thread, conversation, kept_messages, new_id
 from control_plane.gateway.schema.tools import tool_choice, tools
 from control_plane.gateway.schema.values import (
     Field,
@@ -37,7 +38,9 @@ class Generation:
     """A checked call. ``sampling`` has the fields of ``contracts.worker.Sampling`` that the caller set.
 
     ``max_tokens`` None means as many as fit; ``max_tokens_name`` is what the caller calls it. A chat has ``messages``,
-    a completion has ``prompt``. ``tools`` are those that the model is to be told of.
+    a completion has ``prompt``. ``tools`` are those that the model is to be told of. ``instructions`` come before all
+    messages, and are not kept; ``thread`` is what it continues or is kept in. ``body_bytes``: how long the body was;
+    ``echoed`` is the prompt as text, once it is known.
     """
 
     model: str
@@ -50,6 +53,10 @@ class Generation:
     tools: list[dict[str, Any]] = field(default_factory=list)
     prompt: Prompt = ""
     echo: bool = False
+    instructions: str = ""
+    body_bytes: int = 0
+    echoed: str = ""
+    thread: Thread | None = None
 
     @property
     def choices(self) -> int:
@@ -68,6 +75,10 @@ def read_chat(body: dict[str, Any]) -> Generation:
         generation.sampling["logprobs"] = top or 0
     generation.messages = values["messages"]
     generation.tools = _offered(values)
+    if "conversation" in values:
+        if generation.choices > 1:
+            raise invalid("n", "'n' can only be 1 with 'conversation'.", "invalid_parameter_combination")
+        generation.thread = Thread(new_id("turn"), values["conversation"], messages=kept_messages(generation.messages))
     return generation
 
 
@@ -230,6 +241,7 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
 CHAT = Table(
     {
         **_COMMON,
+        "conversation": conversation,
         "logprobs": boolean,
         "max_completion_tokens": integer(1, _UNBOUNDED),
         "max_tokens": integer(1, _UNBOUNDED, "The older name of 'max_completion_tokens'; not both."),

@@ -34,10 +34,11 @@ def _response_format(name: str, value: Any) -> dict[str, Any]:
         return {}
     if kind == "json_object":
         return {"json_object": True}
-    return {"json_schema": _schema(f"{name}.json_schema", chosen.get("json_schema"))}
+    return {"json_schema": read_schema(f"{name}.json_schema", chosen.get("json_schema"))}
 
 
-def _schema(at: str, value: Any) -> str:
+def read_schema(at: str, value: Any) -> str:
+    """The schema in its wrapper of a name and more, as JSON text. Raises InvalidRequest."""
     if value is None:
         raise missing(at)
     wrapper = mapping(at, value)

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
 
 import pytest
 import uvloop
 
 from tests.integration.gateway.rig import Rig, gateway
+from tests.integration.gateway.store import keeping
+from tests.postgres import Postgres
 
 
 def pytest_asyncio_loop_factories(
@@ -19,4 +22,20 @@ def pytest_asyncio_loop_factories(
 @pytest.fixture
 async def rig() -> AsyncIterator[Rig]:
     async with gateway() as rig:
+        yield rig
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest) -> str:
+    """ "" is SQLite in the test's folder."""
+    if request.param == "sqlite":
+        return ""
+    postgres: Postgres = request.getfixturevalue("postgres")
+    return postgres.new_database()
+
+
+@pytest.fixture
+async def kept(store_url: str, tmp_path: Path) -> AsyncIterator[Rig]:
+    """A gateway that keeps conversations."""
+    async with keeping(store_url, tmp_path) as rig:
         yield rig

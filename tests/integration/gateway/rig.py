@@ -20,6 +20,7 @@ from control_plane.contracts.call import Router, TokenizerBundle
 from control_plane.contracts.errors import DropReason, InferDeckError, NotFound
 from control_plane.contracts.grant import Grant
 from control_plane.contracts.worker import Delta, Done, Finish, FinishReason
+from control_plane.gateway.history.history import History
 from control_plane.gateway.http.limits import Limits
 from control_plane.gateway.options import GatewayOptions
 from control_plane.gateway.server import Gateway
@@ -244,12 +245,18 @@ async def gateway(
 
 @asynccontextmanager
 async def serving(
-    router: Router, keys: Keys, *, grace_s: float = 5.0, options: Mapping[str, Any] = NO_OPTIONS, **limits: Any
+    router: Router,
+    keys: Keys,
+    *,
+    grace_s: float = 5.0,
+    options: Mapping[str, Any] = NO_OPTIONS,
+    history: History | None = None,
+    **limits: Any,
 ) -> AsyncIterator[tuple[Gateway, httpx.AsyncClient, asyncio.Event, asyncio.Task[None]]]:
     """A gateway in front of a router, a client with a key, and the means to stop it."""
     stop = asyncio.Event()
     given = GatewayOptions(port=0, limits=Limits(**limits), **options)
-    made = Gateway(given, keys, registry=CollectorRegistry())
+    made = Gateway(given, keys, registry=CollectorRegistry(), history=history)
     served = asyncio.create_task(made.serve(router, stop, grace_s=grace_s))
     headers = {"authorization": f"Bearer {KEY}"}
     pool = httpx.Limits(max_connections=None)

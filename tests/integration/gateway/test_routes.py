@@ -77,7 +77,6 @@ async def _statuses(rig: Rig, **headers: str) -> AsyncIterator[int]:
     "path",
     [
         "/invocations",
-        "/tokenize",
         "/docs",
         "/sleep",
         "/reset_prefix_cache",
@@ -383,3 +382,24 @@ async def test_a_schema_that_is_wrong_is_told_before_a_model_that_is_not_allowed
     rig.keys.granted["sk-other"] = Grant("key-2", models=("elsewhere",))
     answer = await rig.post(CHAT, chat_body() | {"temperature": 9}, authorization="Bearer sk-other")
     assert (answer.status, answer.error["param"]) == (400, "temperature")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/tokenize"),
+        ("POST", "/detokenize"),
+        ("POST", "/v1/responses"),
+        ("GET", "/v1/responses/resp_1"),
+        ("POST", "/v1/conversations"),
+        ("GET", "/v1/conversations"),
+        ("DELETE", "/v1/conversations/conv_1"),
+        ("GET", "/v1/conversations/conv_1/items"),
+    ],
+)
+async def test_what_is_kept_wants_a_key(rig: Rig, method: str, path: str) -> None:
+    """SE03: tokens, conversations and responses are nobody's without a key."""
+    for key in (None, "sk-inferdeck-wrong"):
+        client = await rig.connect()
+        client.send(request(path, b"{}" if method == "POST" else b"", method=method, key=key))
+        assert (await client.answer()).status == 401

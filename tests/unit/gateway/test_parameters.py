@@ -56,7 +56,16 @@ def test_each_is_served_or_known_and_refused(table: Table, name: str) -> None:
 @pytest.mark.parametrize("table", [CHAT, COMPLETION], ids=["chat", "completion"])
 def test_nothing_that_is_read_has_no_effect(table: Table) -> None:
     """What is served is a field of the engine's sampling, or one of those that the gateway itself acts on."""
-    ours = {"echo", "max_completion_tokens", "messages", "model", "parallel_tool_calls", "prompt", "response_format"}
+    ours = {
+        "conversation",
+        "echo",
+        "max_completion_tokens",
+        "messages",
+        "model",
+        "parallel_tool_calls",
+        "prompt",
+        "response_format",
+    }
     ours |= {"stream", "stream_options", "tool_choice", "tools", "top_logprobs"}
     named = {"safety_identifier", "user"}
     assert set(table.fields) - ours - named <= set(Sampling.__dataclass_fields__)

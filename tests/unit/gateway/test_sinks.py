@@ -54,7 +54,6 @@ class Rig:
                 logprobs=logprobs,
                 control_ids=frozenset({2}),
                 choices=choices,
-                with_usage=usage,
             )
         else:
             self.sink = PlainSink(

@@ -1,0 +1,128 @@
+"""``/v1/conversations`` in the shape of OpenAI's, and a list of the caller's own, which OpenAI has not."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any
+
+from control_plane.contracts.conversation import Conversation, Item
+from control_plane.gateway.answer.item_json import item_json, list_json
+from control_plane.gateway.history.store_door import StoreDoor
+from control_plane.gateway.http.exchange import Exchange
+from control_plane.gateway.http.target import query_of, segments_of
+from control_plane.gateway.schema.items import read_items
+from control_plane.gateway.schema.json_text import read_object
+from control_plane.gateway.schema.metadata import read_metadata
+from control_plane.gateway.schema.page_query import read_include, read_page_query
+from control_plane.gateway.schema.thread import new_id
+from control_plane.gateway.schema.values import Reader, invalid, missing
+
+MAX_ADDED = 20
+"""Items in one request."""
+
+
+class ConversationsApi:
+    """A handler for each URL; the method says what is done there."""
+
+    def __init__(self, door: StoreDoor) -> None:
+        self._door = door
+
+    def all(self, exchange: Exchange) -> None:
+        tenant, store = exchange.grant.tenant, self._door.history.conversations
+        if exchange.method == b"POST":
+            values = _read(exchange, {"metadata": read_metadata, "items": _some_items})
+            items, metadata = _stamped(values.get("items", [])), values.get("metadata", {})
+            conversation_id = new_id("conv")
+
+            def create() -> Any:
+                store.create(conversation_id, tenant, metadata, items)
+                return _shown(store.get(tenant, conversation_id))
+
+            self._door.answer(exchange, create)
+        else:
+            page = read_page_query(query_of(exchange.target))
+
+            def find() -> Any:
+                found = store.of_tenant(tenant, page.order, page.after, page.limit)
+                return list_json([_shown(row) for row in found.rows], more=found.more)
+
+            self._door.answer(exchange, find)
+
+    def one(self, exchange: Exchange) -> None:
+        tenant, store = exchange.grant.tenant, self._door.history.conversations
+        name = segments_of(exchange.target)[2]
+        if exchange.method == b"POST":
+            values = _read(exchange, {"metadata": read_metadata})
+            if "metadata" not in values:
+                raise missing("metadata")
+            self._door.answer(exchange, lambda: _shown(store.update(tenant, name, values["metadata"])))
+        elif exchange.method == b"DELETE":
+
+            def delete() -> Any:
+                store.delete(tenant, name)
+                return {"id": name, "object": "conversation.deleted", "deleted": True}
+
+            self._door.answer(exchange, delete)
+        else:
+            self._door.answer(exchange, lambda: _shown(store.get(tenant, name)))
+
+    def items(self, exchange: Exchange) -> None:
+        tenant, store = exchange.grant.tenant, self._door.history.conversations
+        name = segments_of(exchange.target)[2]
+        if exchange.method == b"POST":
+            read_include(query_of(exchange.target))
+            values = _read(exchange, {"items": _some_items})
+            if "items" not in values:
+                raise missing("items")
+            items = _stamped(values["items"])
+
+            def add() -> Any:
+                return list_json([item_json(item) for item in store.add(tenant, name, items)], more=False)
+
+            self._door.answer(exchange, add)
+        else:
+            page = read_page_query(query_of(exchange.target))
+
+            def find() -> Any:
+                found = store.items(tenant, name, page.order, page.after, page.limit)
+                return list_json([item_json(item) for item in found.rows], more=found.more)
+
+            self._door.answer(exchange, find)
+
+    def item(self, exchange: Exchange) -> None:
+        tenant, store = exchange.grant.tenant, self._door.history.conversations
+        _, _, name, _, item_id = segments_of(exchange.target)
+        if exchange.method == b"DELETE":
+            self._door.answer(exchange, lambda: _shown(store.delete_item(tenant, name, item_id)))
+        else:
+            read_include(query_of(exchange.target))
+            self._door.answer(exchange, lambda: item_json(store.item(tenant, name, item_id)))
+
+
+def _some_items(name: str, value: Any) -> list[Item]:
+    return [] if value == [] else read_items(name, value, MAX_ADDED)
+
+
+def _stamped(items: list[Item]) -> list[Item]:
+    now = time.time()
+    return [dataclasses.replace(item, created_unix=now) for item in items]
+
+
+def _read(exchange: Exchange, table: dict[str, Reader]) -> dict[str, Any]:
+    values = {}
+    for name, value in read_object(exchange.take_body()).items():
+        if name not in table:
+            raise invalid(name[:64], f"Unknown parameter: '{name[:64]}'.", "unknown_parameter")
+        if value is not None:
+            values[name] = table[name](name, value)
+    return values
+
+
+def _shown(conversation: Conversation) -> dict[str, Any]:
+    return {
+        "id": conversation.id,
+        "object": "conversation",
+        "created_at": int(conversation.created_unix),
+        "metadata": dict(conversation.metadata),
+    }

@@ -1,0 +1,136 @@
+"""The gateway's way to the store of conversations: threads, patience, and a journal for what is under way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from control_plane.contracts.conversation import Item, Turn, TurnEnd
+from control_plane.contracts.errors import DropReason, InferDeckError, InternalError, Unavailable
+from control_plane.gateway.history.kept_turn import KeptTurn, Then
+from control_plane.store import Conversations, Database, Turns
+from control_plane.store.journal import Journal, JournalFile
+from control_plane.store.patience import Patience
+
+T = TypeVar("T")
+
+ASK_S = 10.0
+"""How long reads, writes and beginnings are tried, in seconds; their callers wait."""
+
+END_S = 120.0
+"""How long an end is tried. One that fails for so long stays in the journal."""
+
+_READERS = 4
+_ENDERS = 4
+_WAITING = 512
+_STOP_S = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class History:
+    """Made in the process that serves; used on its event loop. Whatever is given as ``then`` is called there."""
+
+    def __init__(self, database: Database, journal: Journal) -> None:
+        self.conversations = Conversations(database)
+        self.turns = Turns(database)
+        self._journal = journal
+        self._patience = Patience()
+        # Apart, so that ends which wait for a locked database keep nobody from asking, nor the other way round.
+        self._asking = ThreadPoolExecutor(_READERS, "history")
+        self._ending = ThreadPoolExecutor(_ENDERS, "history-ends")
+        self._waiting = 0
+        self._open_ends: set[asyncio.Future[None]] = set()
+
+    @property
+    def owner(self) -> str:
+        """What turns of this process are told by."""
+        return self._journal.owner
+
+    def ask(self, work: Callable[[], T], then: Callable[[T | InferDeckError], None]) -> None:
+        """Do this in a thread, again and again while the database does not answer."""
+        if self._waiting >= _WAITING:
+            then(Unavailable("Too many calls wait for the conversation store.", reason=DropReason.OVERLOADED))
+            return
+        self._waiting += 1
+
+        def answered(future: asyncio.Future[T]) -> None:
+            self._waiting -= 1
+            if not future.cancelled():
+                then(_outcome(future))
+
+        self._run(self._asking, lambda: self._patience.try_for(ASK_S, work)).add_done_callback(answered)
+
+    def recall(
+        self, tenant: str, conversation_id: str, previous_id: str, then: Callable[[list[Item] | InferDeckError], None]
+    ) -> None:
+        """What was said before, oldest first."""
+        if conversation_id:
+            self.ask(lambda: self.conversations.history(tenant, conversation_id), then)
+        else:
+            self.ask(lambda: self.turns.chain(tenant, previous_id), then)
+
+    def begin(self, turn: Turn, then: Callable[[KeptTurn | InferDeckError], None]) -> None:
+        """Store the turn's messages; when that is done it may run."""
+
+        def begin() -> KeptTurn:
+            self.turns.begin(turn)
+            return KeptTurn(turn.id, self, self._journal.file(turn.id))
+
+        self.ask(begin, then)
+
+    def store_end(self, turn_id: str, end: TurnEnd, file: JournalFile, then: Then) -> None:
+        self._finish(turn_id, lambda: self.turns.end(turn_id, end), file, then)
+
+    def store_withdrawal(self, turn_id: str, file: JournalFile, then: Then) -> None:
+        self._finish(turn_id, lambda: self.turns.withdraw(turn_id), file, then)
+
+    async def stop(self) -> None:
+        """Wait for what is being stored; what takes too long is left to the journal, and to who sweeps it."""
+        if self._open_ends:
+            await asyncio.wait(self._open_ends, timeout=_STOP_S)
+        self._patience.hurry()
+        closing = asyncio.get_running_loop().run_in_executor(None, self._close)
+        await asyncio.wait({closing}, timeout=_STOP_S)
+        self._ending.shutdown(wait=False, cancel_futures=True)
+
+    def _close(self) -> None:
+        self._asking.shutdown(cancel_futures=True)
+        if not any(True for _ in self._journal.kept()):
+            # Of those whose callers were gone before they could run.
+            self._patience.try_for(0.0, lambda: self.turns.close(self.owner))
+            self._journal.close()
+
+    def _finish(self, turn_id: str, work: Callable[[], Any], file: JournalFile, then: Then) -> None:
+        def finish() -> None:
+            self._patience.try_for(END_S, work)
+            file.remove()
+
+        def finished(future: asyncio.Future[None]) -> None:
+            self._open_ends.discard(future)
+            if not future.cancelled() and (error := future.exception()) is not None:
+                file.close()
+                log.error("the end of a turn could not be stored: %s", type(error).__name__, extra={"turn_id": turn_id})
+            then()
+
+        future = self._run(self._ending, finish)
+        self._open_ends.add(future)
+        future.add_done_callback(finished)
+
+    def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> asyncio.Future[T]:
+        return asyncio.get_running_loop().run_in_executor(threads, work)
+
+
+def _outcome(future: asyncio.Future[Any]) -> Any:
+    """What came of it, or the error that tells of it."""
+    error = future.exception()
+    if error is None:
+        return future.result()
+    if isinstance(error, InferDeckError):
+        return error
+    # Its text may hold what a caller wrote.
+    log.error("the conversation store failed: %s", type(error).__name__)
+    return InternalError("The conversation store failed.")
