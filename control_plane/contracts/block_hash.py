@@ -40,16 +40,17 @@ def chained(parent: int, tokens: Sequence[int], block_size: int) -> list[int]:
     Raises OverflowError for a token id that is no int32.
     """
     ids = array("i", tokens)
-    if sys.byteorder == "big":
-        ids.byteswap()
-    data = memoryview(ids).cast("B")
+    _little_endian(ids)
+    data = ids.tobytes()
     size = block_size * _TOKEN_BYTES
     name = parent.to_bytes(_BYTES, "little")
     names = []
     for end in range(size, len(data) + 1, size):
         name = blake2b(data[end - size : end], digest_size=_BYTES, salt=name, person=_BLOCK).digest()
-        names.append(int.from_bytes(name, "little"))
-    return names
+        names.append(name)
+    numbers = array("Q", b"".join(names))
+    _little_endian(numbers)
+    return numbers.tolist()
 
 
 def block_hashes(tokens: Sequence[int], block_size: int, salt: str = "") -> list[int]:
@@ -61,3 +62,9 @@ def extend_hashes(names: list[int], tokens: Sequence[int], block_size: int, salt
     """Append the names of the blocks that ``tokens`` fill beyond those that ``names`` has already."""
     parent = names[-1] if names else root_hash(salt)
     names += chained(parent, tokens[len(names) * block_size :], block_size)
+
+
+def _little_endian(numbers: array[int]) -> None:
+    """Between that and the machine's own order, either way."""
+    if sys.byteorder == "big":
+        numbers.byteswap()
