@@ -23,7 +23,7 @@ from workers.kv_watch import NO_EVENTS, KvWatch
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
-BLOCKS = 64
+BLOCKS = 40
 
 
 class Told(Subject):
@@ -103,9 +103,9 @@ async def test_what_was_told_predicts_what_is_cached(told: Told) -> None:
     """Shared prefixes, two tenants, and more of them than the cache holds."""
     chosen = random.Random(5)
     size = told.model.block_size
-    heads = [[chosen.randrange(300, 600) for _ in range(size * length)] for length in (2, 5, 9)]
+    heads = [[chosen.randrange(300, 600) for _ in range(size * length)] for length in (2, 4, 7)]
     hits = misses = 0
-    for _ in range(40):
+    for _ in range(30):
         head = chosen.choice(heads)
         cut = chosen.choice((len(head), size, len(head) - 3))
         tail = [chosen.randrange(300, 302) for _ in range(chosen.choice((1, size, 3 * size)))]
@@ -116,7 +116,7 @@ async def test_what_was_told_predicts_what_is_cached(told: Told) -> None:
         hits += predicted > 0
         misses += predicted == 0
         assert len((await told.settle()).hashes) <= told.model.total_blocks
-    assert hits > 8
+    assert hits > 5
     assert misses > 3
 
 
@@ -125,7 +125,7 @@ async def test_requests_that_overlap_and_push_each_other_out(told: Told) -> None
     same = [300 + n % 251 for n in range(4 * size)]
     before = (await told.settle()).seq
     # Equal prompts at once are computed twice: one of the two blocks leaves first, and the content is still there.
-    prompts = [same, same, *([n + 300, *(300 + n % 251 for n in range(9 * size))] for n in range(6))]
+    prompts = [same, same, *([n + 300, *(300 + n % 251 for n in range(7 * size))] for n in range(6))]
     replies = [told.submit(prompt, max_tokens=size)[1] for prompt in prompts]
     for reply in replies:
         await reply.end(120)
