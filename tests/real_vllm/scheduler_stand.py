@@ -180,6 +180,10 @@ class Stand:
         pool = self.scheduler.kv_cache_manager.block_pool
         return {maybe_convert_block_hash(get_block_hash(key)) for key in pool.cached_block_hash_to_block._cache}
 
+    def cached_blocks(self) -> int:
+        """Blocks with content, equal ones each."""
+        return sum(block.block_hash is not None for block in self.scheduler.kv_cache_manager.block_pool.blocks)
+
     def hits(self, prompt: Sequence[int], salt: str = "") -> int:
         """Leading blocks of a prompt that the scheduler would hit now."""
         from vllm.sampling_params import SamplingParams

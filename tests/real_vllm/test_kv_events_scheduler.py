@@ -96,22 +96,22 @@ def test_what_is_told_is_what_the_pool_can_hit(ahead: bool) -> None:
 
 
 def test_a_content_that_two_blocks_hold_is_removed_with_the_last(ahead: bool) -> None:
+    """Two that share three blocks and then say the same each fill a fourth of their own."""
     stand = Stand(blocks=9, sequences=2, budget=256, ahead=ahead, kv_events=True)
     follower = Follower(stand)
     for name in ("one", "two"):
-        stand.add(name, range(100, 197), 1)  # three blocks and one token, both computed
+        stand.add(name, range(100, 197), 40)
     follower.run()
-    names = set(block_hashes(range(100, 197), BLOCK))
-    assert follower.mirror.hashes == names
-    pool = stand.scheduler.kv_cache_manager.block_pool
-    assert sum(block.block_hash is not None for block in pool.blocks) == 6
-    stand.add("other", range(1000, 1000 + 4 * BLOCK), 1)  # takes the two empty ones and two of the twice held
+    names = block_hashes([*range(100, 197), *[7] * 31], BLOCK)
+    assert follower.mirror.hashes == set(names)
+    assert stand.cached_blocks() == 5
+    stand.add("other", range(1000, 1000 + 4 * BLOCK), 1)  # takes three empty blocks and one of the fourths
     follower.run()
-    assert sum(block.block_hash is not None for block in pool.blocks) > len(stand.cache())
-    assert names <= follower.mirror.hashes
-    stand.add("more", range(2000, 2000 + 7 * BLOCK), 1)
+    assert stand.cached_blocks() == 4 + 4
+    assert set(names) <= follower.mirror.hashes
+    stand.add("more", range(2000, 2000 + BLOCK), 1)  # and the other one
     follower.run()
-    assert not names <= follower.mirror.hashes
+    assert set(names) - follower.mirror.hashes == {names[3]}
 
 
 def test_a_reset_is_told_with_the_next_step(ahead: bool) -> None:
