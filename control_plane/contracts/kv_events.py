@@ -20,7 +20,7 @@ class KvEvent:
 
 @dataclass(frozen=True, slots=True)
 class KvBatch:
-    """What one engine step changed, in its order. ``seq`` counts 1, 2, 3, … since the engine started."""
+    """What one engine step changed, or a part of it, in its order. ``seq``: 1, 2, 3, … since the engine started."""
 
     seq: int
     events: tuple[KvEvent, ...] = ()

@@ -14,6 +14,7 @@ from vllm.v1.engine.core import EngineCore
 from control_plane.contracts.block_hash import block_hashes
 from control_plane.contracts.kv_events import KvFrame
 from control_plane.contracts.kv_mirror import KvMirror
+from control_plane.contracts.step import EngineStep
 from tests.real_vllm.asker import TIMEOUT_S, Asker
 from tests.real_vllm.conftest import real_spec
 from workers.engine import vllm_kv_events
@@ -45,6 +46,8 @@ async def test_the_pool_of_a_real_engine(tmp_path: Path, monkeypatch: pytest.Mon
     watch, mirror, frames = KvWatch(engine, "i"), KvMirror(), list[KvFrame]()
     following = asyncio.create_task(follow(watch, mirror, frames))
     chosen = random.Random(3)
+    steps: list[EngineStep] = []
+    engine.on_steps = steps.extend
 
     async def compare(asker: Asker) -> None:
         await asker.until_idle()
@@ -63,19 +66,24 @@ async def test_the_pool_of_a_real_engine(tmp_path: Path, monkeypatch: pytest.Mon
     try:
         asker = Asker(engine, await engine.start())
         await compare(asker)
-        for _ in range(3):
+        for _ in range(2):
             replies = []
             for _ in range(6):
                 tail = [chosen.randrange(2000, 2003) for _ in range(chosen.randrange(1, 100))]
                 prompt = SHARED[: chosen.choice((0, 32, 64))] + tail
                 for _ in range(chosen.choice((1, 1, 2))):
                     salt = chosen.choice(("", "tenant"))
-                    tokens = chosen.randrange(20, 60)
+                    tokens = chosen.randrange(10, 40)
                     replies.append(asker.submit(prompt, max_tokens=tokens, ignore_eos=True, cache_salt=salt)[1])
             for reply in replies:
                 await reply.end(TIMEOUT_S)
             await compare(asker)
-        assert engine.load().preemptions > 0
+        # Each needs five blocks in the end, and there are 32.
+        replies = [asker.submit([3000 + number] * 33, max_tokens=100, ignore_eos=True)[1] for number in range(8)]
+        for reply in replies:
+            await reply.end(TIMEOUT_S)
+        await compare(asker)
+        assert any(step.preempted for step in steps)
         assert sum(len(event.removed) for frame in frames for batch in frame.batches for event in batch.events) > 10
 
         assert await engine._llm.reset_prefix_cache()
