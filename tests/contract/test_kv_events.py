@@ -23,7 +23,8 @@ from workers.kv_watch import NO_EVENTS, KvWatch
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
-BLOCKS = 40
+FEW = {"sim": {"total_blocks": 64}, "vllm": {"num_gpu_blocks_override": 41}}
+"""As few as hold one request of the whole context, or hardly more."""
 
 
 class Told(Subject):
@@ -66,8 +67,7 @@ async def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     if name == "vllm" and importlib.util.find_spec("vllm") is None:
         pytest.skip("vLLM is not installed")
     spec = engine_spec(name, tmp_path_factory.mktemp(name))
-    few = {"total_blocks": BLOCKS} if name == "sim" else {"num_gpu_blocks_override": BLOCKS + 1}
-    spec = dataclasses.replace(spec, kv_events=True, engine_args={**spec.engine_args, **few})
+    spec = dataclasses.replace(spec, kv_events=True, engine_args={**spec.engine_args, **FEW[name]})
     engine = make_engine(spec)
     watch, mirror = KvWatch(engine, "i"), KvMirror()
 
