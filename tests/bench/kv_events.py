@@ -119,7 +119,7 @@ async def measure(batches: int, tokens: int) -> dict[str, object]:
         "on_tokens_per_s": round(BATCH / step[True], 1),
         "cpu_ratio": round(cpu[False] / cpu[True], 4),
         "ratio": round(statistics.median(ratios), 4),
-        "ratio_quartiles": [round(value, 4) for value in statistics.quantiles(ratios, n=4)],
+        "ratios": [round(value, 4) for value in sorted(ratios)],
         "unavailable": watch.unavailable,
     }
 
