@@ -25,6 +25,7 @@ from control_plane.contracts.worker_spec import Announcement, WorkerSpec, start_
 from workers.calls import CallTable
 from workers.engine.base import Engine, EngineDead, Publishes, ReportsProgress
 from workers.engines import make_engine
+from workers.kv_watch import KvWatch
 from workers.server import WorkerServer
 from workers.status import WorkerStatus
 from workers.step_watch import StepWatch
@@ -105,13 +106,13 @@ class Worker:
     async def _run(self, engine: Engine) -> int:
         if isinstance(engine, ReportsProgress):
             engine.on_progress = self._on_progress
-        steps = StepWatch(engine)
+        steps, kv = StepWatch(engine), KvWatch(engine, self._announcement.instance_id)
         try:
             model = await self._unless_stopped(self._load(engine))
             if model is None:
                 return self._stopped()
             steps.describe(model.total_blocks, model.block_size)
-            server, address = await self._serve(engine, model, steps)
+            server, address = await self._serve(engine, model, steps, kv)
         except Exception as error:
             return self._not_started(error)
         self._announce(phase="serving", address=address, detail="", progress=1.0, engine_pids=list(engine.pids()))
@@ -135,7 +136,7 @@ class Worker:
         await asyncio.wait({task})
         return None
 
-    async def _serve(self, engine: Engine, model: ModelInfo, steps: StepWatch) -> tuple[WorkerServer, str]:
+    async def _serve(self, engine: Engine, model: ModelInfo, steps: StepWatch, kv: KvWatch) -> tuple[WorkerServer, str]:
         spec = self.spec
         info = WorkerInfo(
             worker_id=spec.worker_id,
@@ -149,7 +150,7 @@ class Worker:
             load_s=time.monotonic() - self._started_mono,
         )
         extra = engine.published if isinstance(engine, Publishes) else None
-        server = WorkerServer(engine, info, self._status, self.request_stop, extra, steps)
+        server = WorkerServer(engine, info, self._status, self.request_stop, extra, steps, kv)
         address = await server.start(spec.host, spec.port)
         # What lives now lives to the end: the collector need not look at it again.
         gc.collect()

@@ -23,11 +23,13 @@ from control_plane.contracts.wire.channel import SERVER_OPTIONS
 from control_plane.contracts.wire.convert import from_wire, to_wire
 from control_plane.contracts.wire.failures import failure_from_wire
 from control_plane.contracts.wire.frames import frame_to_wire
+from control_plane.contracts.wire.kv_events import kv_frame_to_wire
 from control_plane.contracts.wire.status import abort_with
 from control_plane.contracts.wire.steps import StepFrames, step_frame_to_wire, trace_mode
 from control_plane.contracts.worker import CallError, Generate, ModelInfo, WorkerInfo, WorkerState
 from workers.calls import CallStream, CallTable
 from workers.engine.base import Engine, Fails
+from workers.kv_watch import KvWatch
 from workers.load import LoadMeter, progress_of
 from workers.status import WorkerStatus
 from workers.step_watch import StepWatch
@@ -67,7 +69,8 @@ class WorkerServer:
 
     ``info`` is what the worker is; its state comes from ``status``. ``request_stop`` is called with a grace in seconds
     when somebody asks the worker to end. ``extra_services`` mounts more services on the same server and returns their
-    full names, for health and reflection. ``steps`` was made before the engine started, if it was to hear all of them.
+    full names, for health and reflection. ``steps`` and ``kv`` were made before the engine started, if they
+    were to hear all of it.
     """
 
     def __init__(
@@ -78,12 +81,14 @@ class WorkerServer:
         request_stop: Callable[[float], None],
         extra_services: ExtraServices | None = None,
         steps: StepWatch | None = None,
+        kv: KvWatch | None = None,
     ) -> None:
         self.calls = CallTable(engine.abort)
         self._meter = LoadMeter(info.instance_id, engine.load, engine.pids)
         self._status = status
         self._steps = steps or StepWatch(engine)
-        self._servicer = _Servicer(engine, info, status, self.calls, self._meter, request_stop, self._steps)
+        self._kv = kv or KvWatch(engine, info.instance_id)
+        self._servicer = _Servicer(engine, info, status, self.calls, self._meter, request_stop, self._steps, self._kv)
         self._extra_services = extra_services
         self._health = health.aio.HealthServicer()
         self._services = [SERVICE]
@@ -112,6 +117,7 @@ class WorkerServer:
         self._servicer.close_streams()
         self._status.end()
         self._steps.end()
+        self._kv.end()
         if self._server is not None:
             await self._server.stop(grace_s)
         for task in self._tasks:
@@ -147,6 +153,7 @@ class _Servicer(worker_pb2_grpc.WorkerServicer):
         meter: LoadMeter,
         request_stop: Callable[[float], None],
         steps: StepWatch,
+        kv: KvWatch,
     ) -> None:
         assert info.model is not None
         self._engine = engine
@@ -157,6 +164,7 @@ class _Servicer(worker_pb2_grpc.WorkerServicer):
         self._meter = meter
         self._request_stop = request_stop
         self._steps = steps
+        self._kv = kv
         self._step_frames = StepFrames()
         self._streams: set[CallStream] = set()
 
@@ -239,12 +247,14 @@ class _Servicer(worker_pb2_grpc.WorkerServicer):
             raise
 
     async def GetInfo(self, request: pb.GetInfoRequest, context: _Context) -> pb.WorkerInfo:  # noqa: N802
-        engine_pids = self._engine.pids()
+        engine_pids, no_events = self._engine.pids(), self._kv.unavailable
         info = dataclasses.replace(
             self._info,
             engine_pid=engine_pids[0] if engine_pids else 0,
             state=self._status.state,
             state_reason=self._status.reason,
+            kv_events=not no_events,
+            kv_events_unavailable=no_events,
         )
         return to_wire(info, pb.WorkerInfo)
 
@@ -296,6 +306,13 @@ class _Servicer(worker_pb2_grpc.WorkerServicer):
         async with contextlib.aclosing(frames):
             async for frame in frames:
                 yield to_message(frame)
+
+    async def WatchKvEvents(  # noqa: N802
+        self, request: pb.WatchKvEventsRequest, context: _Context
+    ) -> AsyncIterator[pb.KvFrame]:
+        async with contextlib.aclosing(self._kv.frames(request.from_seq, request.instance_id)) as frames:
+            async for frame in frames:
+                yield kv_frame_to_wire(frame)
 
     async def SetTrace(self, request: pb.SetTraceRequest, context: _Context) -> pb.TraceState:  # noqa: N802
         try:

@@ -15,6 +15,7 @@ class FailureKind(StrEnum):
     STALL = "stall"  # no step ends
     SLOW = "slow"  # steps take ``factor`` times as long
     DROP_STEPS = "drop_steps"  # steps are not told, only counted as dropped
+    DROP_EVENTS = "drop_events"  # KV events are lost, with their sequence numbers
     FREEZE_LOAD = "freeze_load"  # the load that is told is that of the beginning
 
 

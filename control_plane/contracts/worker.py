@@ -168,6 +168,8 @@ class WorkerInfo:
     state_reason: str = ""
     device: str = ""
     load_s: float = 0.0
+    kv_events: bool = False
+    kv_events_unavailable: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,8 @@ class WorkerSpec(_JsonFile):
 
     ``source`` is "builtin:smollm2-135m", a folder or a hub id. ``kv_bytes`` 0 leaves the size to the engine.
     ``gpus`` are device indexes; empty means the CPU. ``engine_args`` go to the engine unchanged. ``restarts``: how
-    often it was started again after a failure, for the next control plane to know.
+    often it was started again after a failure, for the next control plane to know. ``kv_events``: whether the engine
+    tells which blocks its prefix cache holds.
     """
 
     worker_id: str
@@ -65,6 +66,7 @@ class WorkerSpec(_JsonFile):
     offline: bool = False
     engine_args: dict[str, Any] = field(default_factory=dict)
     restarts: int = 0
+    kv_events: bool = False
 
 
 @dataclass(frozen=True, slots=True)

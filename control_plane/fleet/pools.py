@@ -94,6 +94,7 @@ class Pools:
             threads=wanted.threads,
             offline=wanted.offline,
             engine_args=dict(wanted.engine_args),
+            kv_events=wanted.kv_events,
         )
 
     def wants(self, spec: WorkerSpec | None, same: Callable[[WorkerSpec, WorkerSpec], bool]) -> bool:

@@ -69,7 +69,8 @@ class PoolSettings:
 
     ``kv_memory`` is bytes, 0 leaves the size to the engine; ``max_context`` is tokens, 0 means what the model allows.
     ``gpus`` are device indexes, ``tensor_parallel`` of them to each worker; empty means the CPU. ``dtype`` "auto" is
-    the model's own, or float32 on a processor that would only emulate it.
+    the model's own, or float32 on a processor that would only emulate it. ``kv_events``: its workers tell which blocks
+    their prefix caches hold.
     """
 
     name: str = "smollm2"
@@ -84,6 +85,7 @@ class PoolSettings:
     gpus: Gpus = ()
     threads: int = 1
     offline: bool = False
+    kv_events: bool = False
     engine_args: dict[str, Any] = field(default_factory=lambda: {"max_num_seqs": 16, "max_num_batched_tokens": 512})
 
     @property

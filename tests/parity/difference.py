@@ -35,6 +35,9 @@ class Compared:
     preemptions: int = 0
     finished: int = 0
     aborted: int = 0
+    stored: int = 0
+    removed: int = 0
+    cleared: int = 0
 
 
 def first_difference(
@@ -50,6 +53,10 @@ def first_difference(
             compared.cached_rows += sum(row.joined and row.cached_tokens > 0 for row in left.rows)
             compared.preemptions += len(left.preempted)
             compared.finished += len(left.finished)
+            for event in left.kv_batch.events if left.kv_batch is not None else ():
+                compared.stored += len(event.stored)
+                compared.removed += len(event.removed)
+                compared.cleared += event.cleared
             compared.aborted += sum(end[1] == "abort" for end in left.finished)
     return None
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from control_plane.contracts.kv_events import KvBatch
 from control_plane.contracts.step import BlockSnapshot, EngineStep
 from tests.parity.trace import Arrival, Trace
 
@@ -37,7 +38,8 @@ class Seen:
     ask for it, taken now and then. The rest is what the scheduler itself holds: ``counts`` are (used, cached_free,
     free) blocks, after scheduling and after the step; ``finished`` are (id, reason, output tokens, freed blocks);
     ``tables`` (id, computed, blocks) of who still runs, in their order; ``cached_free`` the free blocks with content,
-    the next to lose it first."""
+    the next to lose it first. ``kv_batch`` is what the step told of the prefix cache, and ``told``
+    how many blocks can be hit by all that was told."""
 
     published: EngineStep | None
     snapshot: BlockSnapshot | None
@@ -52,6 +54,8 @@ class Seen:
     shared: tuple[tuple[int, int], ...]
     cached_free: tuple[int, ...]
     reset: bool | None = None
+    kv_batch: KvBatch | None = None
+    told: int = 0
 
 
 class Side(Protocol):

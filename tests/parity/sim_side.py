@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from control_plane.contracts.block_tables import BlockTables
+from control_plane.contracts.kv_events import KvFrame
+from control_plane.contracts.kv_mirror import KvMirror
 from tests.parity.observed import SNAPSHOT_EVERY, Seen, SeenRow
 from tests.parity.trace import STOP, Arrival
+from workers.engine.kv_journal import KvJournal
 from workers.engine.sim.config import SchedulerConfig
 from workers.engine.sim.engine_step import engine_step
 from workers.engine.sim.scheduled import Scheduled
 from workers.engine.sim.scheduler import SimScheduler
 
+MakeScheduler = Callable[[SchedulerConfig, KvJournal | None], SimScheduler]
+
 
 class SimSide:
-    def __init__(self, config: SchedulerConfig, make: Callable[[SchedulerConfig], SimScheduler] = SimScheduler) -> None:
-        self._scheduler = make(config)
+    def __init__(self, config: SchedulerConfig, make: MakeScheduler = SimScheduler) -> None:
+        self._journal = KvJournal()
+        self._mirror = KvMirror()
+        self._scheduler = make(config, self._journal if config.enable_prefix_caching else None)
         self._outputs: dict[str, tuple[int, ...]] = {}
         self._tables = BlockTables()
         self._scheduled = Scheduled(0, 0.0)
@@ -55,6 +62,9 @@ class SimSide:
         followed = {table.request_id: table.blocks for table in self._tables.tables()}
         assert followed == {request_id: blocks for request_id, _, blocks in tables}, "steps and snapshot differ"
         told = bool(step.rows or step.preempted or step.finished)
+        batch = self._journal.batch()
+        assert self._mirror.apply(KvFrame(batches=(batch,) if batch is not None else ()))
+        assert self._mirror.hashes == self._journal.hashes == scheduler.cached_keys()
         return Seen(
             published=step if told else None,
             snapshot=snapshot if told and not step.step % SNAPSHOT_EVERY else None,
@@ -81,4 +91,6 @@ class SimSide:
             shared=tuple((block.block, block.references) for block in snapshot.shared),
             cached_free=snapshot.cached_free,
             reset=reset,
+            kv_batch=batch,
+            told=len(self._mirror.hashes),
         )

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 from tests.parity.difference import Compared, first_difference, minimised, readable
 from tests.parity.generate import generate
-from tests.parity.sim_side import SimSide
+from tests.parity.sim_side import MakeScheduler, SimSide
 from tests.parity.vllm_side import VllmSide
+from workers.engine.kv_journal import KvJournal
 from workers.engine.sim.block_pool import BlockPool
 from workers.engine.sim.config import SchedulerConfig
+from workers.engine.sim.prefix import extend_keys
 from workers.engine.sim.scheduler import SimScheduler
 
 TRACES = 200
@@ -28,6 +30,9 @@ def test_the_simulator_schedules_as_vllm_does_step_by_step() -> None:
     assert compared.preemptions > 300
     assert compared.finished > 2_000
     assert compared.aborted > 100
+    assert compared.stored > 10_000
+    assert compared.removed > 5_000
+    assert compared.cleared > 10
 
 
 class _LastFreedFirst(BlockPool):
@@ -41,9 +46,9 @@ class _LastFreedFirst(BlockPool):
 
 
 class _WrongCache(SimScheduler):
-    def __init__(self, config: SchedulerConfig) -> None:
-        super().__init__(config)
-        self._pool = _LastFreedFirst(config.total_blocks)
+    def __init__(self, config: SchedulerConfig, journal: KvJournal | None = None) -> None:
+        super().__init__(config, journal)
+        self._pool = _LastFreedFirst(config.total_blocks, journal)
 
 
 class _WrongVictim(SimScheduler):
@@ -53,12 +58,18 @@ class _WrongVictim(SimScheduler):
         return 0
 
 
-def _wrong_budget(config: SchedulerConfig) -> SimScheduler:
-    return SimScheduler(dataclasses.replace(config, max_num_batched_tokens=config.max_num_batched_tokens + 1))
+def _wrong_budget(config: SchedulerConfig, journal: KvJournal | None) -> SimScheduler:
+    return SimScheduler(dataclasses.replace(config, max_num_batched_tokens=config.max_num_batched_tokens + 1), journal)
 
 
-@pytest.mark.parametrize("wrong", [_WrongCache, _WrongVictim, _wrong_budget])
-def test_a_wrong_simulator_is_found_out(wrong: Callable[[SchedulerConfig], SimScheduler]) -> None:
+def _wrong_names(config: SchedulerConfig, journal: KvJournal | None) -> SimScheduler:
+    scheduler = SimScheduler(config, journal)
+    scheduler._extend_keys = extend_keys
+    return scheduler
+
+
+@pytest.mark.parametrize("wrong", [_WrongCache, _WrongVictim, _wrong_budget, _wrong_names])
+def test_a_wrong_simulator_is_found_out(wrong: MakeScheduler) -> None:
     def side(config: SchedulerConfig) -> SimSide:
         return SimSide(config, wrong)
 

@@ -13,12 +13,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from control_plane.contracts.kv_events import KvBatch, KvFrame
+from control_plane.contracts.kv_mirror import KvMirror
 from control_plane.contracts.step import EngineStep
 from tests.parity.observed import SNAPSHOT_EVERY, Seen, SeenRow
 from tests.parity.trace import STOP, Arrival
 from workers.engine import vllm_env
 from workers.engine.sim.config import SchedulerConfig
 from workers.engine.step_payload import StepDecoder, decode, decode_snapshot
+from workers.engine.vllm_kv import CacheEvents
 
 _MODEL = {
     "architectures": ["LlamaForCausalLM"],
@@ -41,6 +44,7 @@ _SET_BY_VLLM = ("VLLM_WORKER_MULTIPROC_METHOD", "LD_PRELOAD", "LD_LIBRARY_PATH",
 def _vllm_config() -> Any:
     """Made once in a process: it takes as long as many traces. Each trace sets its own fields in it."""
     vllm_env.prepare_import(on_cpu=True)
+    from vllm.config import KVEventsConfig
     from vllm.engine.arg_utils import AsyncEngineArgs
 
     with TemporaryDirectory() as folder, vllm_env.restored(*_SET_BY_VLLM):
@@ -54,6 +58,7 @@ def _vllm_config() -> Any:
             enforce_eager=True,
             async_scheduling=False,
             kv_cache_memory_bytes=1 << 28,
+            kv_events_config=KVEventsConfig(enable_kv_cache_events=True, publisher="null"),
         ).create_engine_config()
 
 
@@ -72,9 +77,10 @@ def _hasher(block_size: int) -> Callable[[Any], list[Any]]:
 def _traced_scheduler() -> Any:
     from vllm.v1.core.sched.scheduler import Scheduler
 
+    from workers.engine.vllm_kv_events import KvEvents
     from workers.engine.vllm_trace import StepTrace
 
-    class TracedScheduler(StepTrace, Scheduler):  # type: ignore[misc]
+    class TracedScheduler(KvEvents, StepTrace, Scheduler):  # type: ignore[misc]
         pass
 
     return TracedScheduler
@@ -91,6 +97,7 @@ def _scheduler(config: SchedulerConfig) -> Any:
     vllm.cache_config.num_gpu_blocks = blocks
     vllm.cache_config.block_size = config.block_size
     vllm.cache_config.enable_prefix_caching = config.enable_prefix_caching
+    vllm.kv_events_config.enable_kv_cache_events = config.enable_prefix_caching
     for name in (
         "max_num_seqs",
         "max_num_batched_tokens",
@@ -129,6 +136,9 @@ class VllmSide:
         self._rows: tuple[SeenRow, ...] = ()
         self._scheduled_counts = (0, 0, 0)
         self._decoder = StepDecoder()
+        self._batches: list[KvBatch] = []
+        self._mirror = KvMirror()
+        self._events = CacheEvents(self._batches.extend)
         self._free_request = self._scheduler._free_request
         self._scheduler._free_request = self._note_end
 
@@ -213,6 +223,7 @@ class VllmSide:
         running = [request.request_id for request in scheduler.running]
         cached_free = self._cached_free()
         published = self._published(outputs)
+        batch = self._told(outputs)
         snapshot = None
         if published is not None and not published.step % SNAPSHOT_EVERY:
             snapshot = dataclasses.replace(decode_snapshot(scheduler._tracer.snapshot()), taken_unix=0.0)
@@ -240,7 +251,30 @@ class VllmSide:
             shared=tuple((block.block_id, block.ref_cnt) for block in self._pool.blocks if block.ref_cnt > 1),
             cached_free=cached_free,
             reset=reset,
+            kv_batch=batch,
+            told=len(self._mirror.hashes),
         )
+
+    def _told(self, outputs: dict[int, Any]) -> KvBatch | None:
+        """What the worker makes of the step's KV events, which has to leave what vLLM's own pool can hit."""
+        from vllm.v1.core.kv_cache_utils import get_block_hash, maybe_convert_block_hash
+
+        from workers.engine.vllm_kv_events import KV_PAYLOAD
+
+        for output in outputs.values():
+            if output.scheduler_stats is not None:
+                self._events.receive((output.scheduler_stats.ec_connector_stats or {}).get(KV_PAYLOAD, ()))
+        if self._config.enable_prefix_caching:
+            assert not self._events.unavailable, self._events.unavailable
+        batches = tuple(self._batches)
+        self._batches.clear()
+        assert len(batches) <= 1, "a step tells once"
+        assert self._mirror.apply(KvFrame(batches=batches))
+        theirs = {maybe_convert_block_hash(get_block_hash(key)) for key in self._pool.cached_block_hash_to_block._cache}
+        assert self._events.translation.known() == theirs
+        assert self._mirror.hashes == set(self._events.snapshot().hashes)
+        assert len(self._mirror.hashes) == len(theirs)
+        return batches[0] if batches else None
 
     def _published(self, outputs: dict[int, Any]) -> EngineStep | None:
         """What the worker's trace of vLLM tells of the step, without its times."""

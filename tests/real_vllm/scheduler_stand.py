@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from control_plane.contracts.block_tables import BlockTables
+from control_plane.contracts.kv_events import KvBatch
 from control_plane.contracts.step import BlockSnapshot, EngineStep
 from workers.engine import vllm_env
 from workers.engine.choice_id import internal_id, public_id
 from workers.engine.step_payload import StepDecoder, decode, decode_snapshot
+from workers.engine.vllm_kv import CacheEvents
+from workers.engine.vllm_kv_events import KV_PAYLOAD
 from workers.engine.vllm_tracer import PAYLOAD, Tracer
 
 BLOCK = 32
@@ -57,20 +60,25 @@ class Stand:
         sequences: int = 8,
         policy: str = "priority",
         ahead: bool = False,
+        kv_events: bool = False,
     ) -> None:
         self.ahead = ahead
-        self.scheduler = _scheduler(blocks, budget, sequences, policy, ahead)
+        self.scheduler = _scheduler(blocks, budget, sequences, policy, ahead, kv_events)
         self.tracer: Tracer = self.scheduler._tracer
         self.steps: list[EngineStep] = []
         self.truths: dict[int, Truth] = {}
         self.payloads: list[bytes] = []
+        self.batches: list[KvBatch] = []
+        self.kv = CacheEvents(self.batches.extend)
         self._decoder = StepDecoder()
         self._numbers = itertools.count(1)
         self._internal: dict[str, str] = {}
         self._flying: deque[tuple[Any, set[str], int]] = deque()
         self._open = 0
 
-    def add(self, name: str, prompt: Sequence[int], tokens: int, *, priority: int = 0, choice: int = 0) -> str:
+    def add(
+        self, name: str, prompt: Sequence[int], tokens: int, *, priority: int = 0, choice: int = 0, salt: str = ""
+    ) -> str:
         from vllm.sampling_params import SamplingParams
         from vllm.v1.request import Request
 
@@ -85,6 +93,7 @@ class Stand:
                 pooling_params=None,
                 priority=priority,
                 arrival_time=float(number),
+                cache_salt=salt or None,
                 block_hasher=_block_hasher(),
             )
         )
@@ -146,7 +155,8 @@ class Stand:
             self._open = 0
         for each in outputs.values():
             if each.scheduler_stats is not None and each.scheduler_stats.ec_connector_stats:
-                for data in each.scheduler_stats.ec_connector_stats[PAYLOAD]:
+                self.kv.receive(each.scheduler_stats.ec_connector_stats.get(KV_PAYLOAD, ()))
+                for data in each.scheduler_stats.ec_connector_stats.get(PAYLOAD, ()):
                     self.payloads.append(data)
                     fields = decode(data)
                     if len(fields) > 2:
@@ -162,6 +172,32 @@ class Stand:
             for request in scheduler.running
         }
         return Truth(tables, len(blocks) - len(idle), cached, len(idle) - cached)
+
+    def cache(self) -> set[int]:
+        """vLLM's own hashes of all that its block pool can hit, as its events name them."""
+        from vllm.v1.core.kv_cache_utils import get_block_hash, maybe_convert_block_hash
+
+        pool = self.scheduler.kv_cache_manager.block_pool
+        return {maybe_convert_block_hash(get_block_hash(key)) for key in pool.cached_block_hash_to_block._cache}
+
+    def cached_blocks(self) -> int:
+        """Blocks with content, equal ones each."""
+        return sum(block.block_hash is not None for block in self.scheduler.kv_cache_manager.block_pool.blocks)
+
+    def hits(self, prompt: Sequence[int], salt: str = "") -> int:
+        """Leading blocks of a prompt that the scheduler would hit now."""
+        from vllm.sampling_params import SamplingParams
+        from vllm.v1.request import Request
+
+        asked = Request(
+            request_id="asked",
+            prompt_token_ids=list(prompt),
+            sampling_params=SamplingParams(max_tokens=1),
+            pooling_params=None,
+            cache_salt=salt or None,
+            block_hasher=_block_hasher(),
+        )
+        return int(self.scheduler.kv_cache_manager.get_computed_blocks(asked)[1]) // BLOCK
 
     def snapshot(self) -> BlockSnapshot:
         return decode_snapshot(self.tracer.snapshot())
@@ -220,15 +256,17 @@ def _config(budget: int, sequences: int, policy: str) -> Any:
     ).create_engine_config()
 
 
-def _scheduler(blocks: int, budget: int, sequences: int, policy: str, ahead: bool) -> Any:
+def _scheduler(blocks: int, budget: int, sequences: int, policy: str, ahead: bool, kv_events: bool) -> Any:
     config = _config(budget, sequences, policy)
     import torch
+    from vllm.config import KVEventsConfig
     from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
     from vllm.v1.structured_output import StructuredOutputManager
 
     from workers.engine.vllm_scheduler import AsyncWorkerScheduler, WorkerScheduler
 
     config.cache_config.num_gpu_blocks = blocks
+    config.kv_events_config = KVEventsConfig(enable_kv_cache_events=kv_events, publisher="null")
     spec = FullAttentionSpec(block_size=BLOCK, num_kv_heads=3, head_size=64, dtype=torch.bfloat16)
     kv = KVCacheConfig(num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["l0"], spec)])
     make = AsyncWorkerScheduler if ahead else WorkerScheduler

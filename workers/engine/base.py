@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from control_plane.contracts.failure import Failure
+from control_plane.contracts.kv_events import KvBatch, KvSnapshot
 from control_plane.contracts.step import BlockSnapshot, EngineStep, TraceMode, TraceState
 from control_plane.contracts.worker import Delta, Generate, ModelInfo
 
@@ -115,6 +116,33 @@ class TracesSteps(Protocol):
     async def blocks(self) -> BlockSnapshot:
         """The KV cache now, whatever the trace. Raises Conflict and WorkerLost like ``set_trace``."""
         ...
+
+
+@runtime_checkable
+class TellsKvEvents(Protocol):
+    """An engine that tells which blocks its prefix cache holds, as ``contracts/kv_events.py`` has it, from its start.
+
+    The worker sets ``on_kv_events`` before ``start``; it is called in the event loop's thread, with batches in their
+    order, or with none where ``no_kv_events`` has changed. It never blocks and never raises. An engine that cannot
+    tell them after all serves without.
+    """
+
+    on_kv_events: Callable[[Sequence[KvBatch]], None]
+
+    def no_kv_events(self) -> str:
+        """Why there are none; empty where there are."""
+        ...
+
+    def cached_blocks(self) -> KvSnapshot:
+        """All that can be hit after the last batch, told or lost; in one piece."""
+        ...
+
+
+def no_events(asked: bool, prefix_caching: bool) -> str:
+    """Why an engine that could tell KV events tells none; empty where it does."""
+    if not asked:
+        return "KV events are off: kv_events of the pool"
+    return "" if prefix_caching else "the engine has no prefix cache"
 
 
 @runtime_checkable

@@ -21,6 +21,7 @@ _OWN_SETTINGS = {
     "kv_cache_memory_bytes": "kv_memory",
     "tensor_parallel_size": "tensor_parallel",
     "served_model_name": "model",
+    "kv_events_config": "kv_events",
 }
 _RESERVED = {
     "scheduler_cls": "InferDeck's own scheduler watches over the engine",

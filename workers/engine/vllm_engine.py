@@ -15,18 +15,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from control_plane.contracts.errors import DropReason, SettingsError, WorkerLost
+from control_plane.contracts.kv_events import KvBatch, KvSnapshot
 from control_plane.contracts.step import BlockSnapshot, EngineStep, TraceMode, TraceState
 from control_plane.contracts.worker import Generate, ModelInfo
 from control_plane.contracts.worker_spec import WorkerSpec
 from workers import published, weights
 from workers.engine import vllm_arguments, vllm_env
-from workers.engine.base import EngineDead, EngineLoad, Sink, TokenizerFile
+from workers.engine.base import EngineDead, EngineLoad, Sink, TokenizerFile, no_events
 from workers.engine.core_process import CoreProcesses, LastWords, kill_all, started_from_here
 from workers.engine.token_bytes import TokenBytes
 from workers.engine.vllm_errors import argument_problem, start_failure
 
 if TYPE_CHECKING:
     from workers.engine.vllm_calls import Calls
+    from workers.engine.vllm_kv import CacheEvents
     from workers.engine.vllm_stats import Counters
     from workers.engine.vllm_steps import Steps
 
@@ -49,7 +51,7 @@ def preload() -> None:
 
 
 class VllmEngine:
-    """See ``Engine``, ``ReportsProgress``, ``TracesSteps`` and ``Publishes``."""
+    """See ``Engine``, ``ReportsProgress``, ``TracesSteps``, ``TellsKvEvents`` and ``Publishes``."""
 
     name = "vllm"
 
@@ -58,6 +60,7 @@ class VllmEngine:
         self.device = ",".join(f"cuda:{index}" for index in spec.gpus) or "cpu"
         self.on_progress: Callable[[str, float], None] = _unheard
         self.on_steps: Callable[[Sequence[EngineStep]], None] = _unseen
+        self.on_kv_events: Callable[[Sequence[KvBatch]], None] = _unseen
         self._spec = spec
         self._folder = Path()
         self._private: Path | None = None
@@ -65,8 +68,10 @@ class VllmEngine:
         self._calls: Calls | None = None
         self._counters: Counters
         self._steps: Steps | None = None
+        self._cache: CacheEvents | None = None
         self._core: CoreProcesses | None = None
         self._total_blocks = 0
+        self._prefix_caching = True
         self._building: asyncio.Future[Any] | None = None
         self._stopping = False
         self._loop: asyncio.AbstractEventLoop
@@ -145,6 +150,14 @@ class VllmEngine:
     async def blocks(self) -> BlockSnapshot:
         return await self._running_steps().blocks()
 
+    def no_kv_events(self) -> str:
+        if self._cache is not None:
+            return self._cache.unavailable
+        return no_events(self._spec.kv_events, self._prefix_caching)
+
+    def cached_blocks(self) -> KvSnapshot:
+        return self._cache.snapshot() if self._cache is not None else KvSnapshot()
+
     def _running_steps(self) -> Steps:
         if self._steps is None or self._stopping or self._death.done():
             raise WorkerLost("the engine is not running", reason=DropReason.ENGINE_DEAD)
@@ -208,7 +221,7 @@ class VllmEngine:
         from vllm.v1.engine.async_llm import AsyncLLM
         from vllm.v1.executor import Executor
 
-        from workers.engine import vllm_model, vllm_outputs, vllm_scheduler, vllm_stats, vllm_steps
+        from workers.engine import vllm_kv, vllm_model, vllm_outputs, vllm_scheduler, vllm_stats, vllm_steps
 
         if problem := vllm_outputs.unsupported():
             raise EngineDead(problem)
@@ -221,6 +234,10 @@ class VllmEngine:
         with vllm_env.restored("VLLM_WORKER_MULTIPROC_METHOD", "LD_PRELOAD"):
             if on_cpu:
                 vllm_model.register_in_process(self._folder)
+            if self._spec.kv_events:
+                from vllm.config import KVEventsConfig
+
+                arguments["kv_events_config"] = KVEventsConfig(enable_kv_cache_events=True, publisher="null")
             try:
                 config = AsyncEngineArgs(**arguments).create_engine_config()
             except (ValueError, TypeError, AssertionError, NotImplementedError) as error:
@@ -232,13 +249,17 @@ class VllmEngine:
             vllm_scheduler.install()
             self._counters = vllm_stats.Counters()
             self._steps = vllm_steps.Steps(lambda steps: self.on_steps(steps))
+            self._prefix_caching = bool(config.cache_config.enable_prefix_caching)
+            if config.kv_events_config is not None and self._prefix_caching:
+                self._cache = vllm_kv.CacheEvents(lambda batches: self.on_kv_events(batches))
+            heard = self._cache.receive if self._cache is not None else _unread
             self.on_progress("loading the model", 0.0)
             self._llm = AsyncLLM(
                 vllm_config=config,
                 executor_class=Executor.get_class(config),
                 log_stats=False,  # of vLLM's own loggers; ours makes it collect them all the same
                 log_requests=False,
-                stat_loggers=[vllm_stats.factory(self._counters, self._steps.receive)],
+                stat_loggers=[vllm_stats.factory(self._counters, self._steps.receive, heard)],
             )
         vllm_stats.keep_only_ours(self._llm)
         self._total_blocks = vllm_model.usable_blocks(config)
@@ -279,7 +300,11 @@ def _unheard(words: str, done: float) -> None:
     pass
 
 
-def _unseen(steps: Sequence[EngineStep]) -> None:
+def _unseen(told: Sequence[EngineStep] | Sequence[KvBatch]) -> None:
+    pass
+
+
+def _unread(payloads: Sequence[bytes]) -> None:
     pass
 
 

@@ -30,6 +30,7 @@ from vllm.v1.executor.multiproc_executor import WorkerProc
 
 from workers.engine.core_process import is_resource_tracker
 from workers.engine.vllm_env import REASON_FILE, remove_private_folder
+from workers.engine.vllm_kv_events import KvEvents
 from workers.engine.vllm_trace import StepTrace, set_trace, snapshot
 
 USAGE_METHOD = "inferdeck_usage"
@@ -122,11 +123,11 @@ class _WorkerBound:
             print(f"the worker cannot be watched: {error}", flush=True)
 
 
-class WorkerScheduler(_WorkerBound, StepTrace, Scheduler):  # type: ignore[misc]
+class WorkerScheduler(_WorkerBound, KvEvents, StepTrace, Scheduler):  # type: ignore[misc]
     """For the CPU, where vLLM schedules in step with the model."""
 
 
-class AsyncWorkerScheduler(_WorkerBound, StepTrace, AsyncScheduler):  # type: ignore[misc]
+class AsyncWorkerScheduler(_WorkerBound, KvEvents, StepTrace, AsyncScheduler):  # type: ignore[misc]
     """For GPUs, where the next step is scheduled while the last one runs."""
 
 

@@ -8,7 +8,10 @@ from typing import Any
 
 from vllm.v1.metrics.loggers import AggregateStatLoggerBase
 
+from workers.engine.vllm_kv_events import KV_PAYLOAD
 from workers.engine.vllm_tracer import PAYLOAD
+
+OnPayloads = Callable[[Sequence[bytes]], None]
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +39,7 @@ class Counters:
         self.kv_usage = 0.0
 
 
-def _unheard(steps: Sequence[bytes]) -> None:
+def _unheard(payloads: Sequence[bytes]) -> None:
     pass
 
 
@@ -46,9 +49,12 @@ class StepStats(AggregateStatLoggerBase):  # type: ignore[misc]
     ``last_scheduler_stats`` is where the published service looks for the load.
     """
 
-    def __init__(self, counters: Counters, on_steps: Callable[[Sequence[bytes]], None] = _unheard) -> None:
+    def __init__(
+        self, counters: Counters, on_steps: OnPayloads = _unheard, on_kv_events: OnPayloads = _unheard
+    ) -> None:
         self._counters = counters
         self._on_steps = on_steps
+        self._on_kv_events = on_kv_events
         self.engine_index = 0
         self.last_scheduler_stats: Any = None
 
@@ -63,7 +69,7 @@ class StepStats(AggregateStatLoggerBase):  # type: ignore[misc]
                 counters.running = scheduler_stats.num_running_reqs
                 counters.kv_usage = scheduler_stats.kv_cache_usage
                 if scheduler_stats.ec_connector_stats:
-                    self._take_steps(scheduler_stats)
+                    self._take_payloads(scheduler_stats)
             if iteration_stats is not None:
                 # Only requests that took vLLM's own way are in here.
                 counters.generated_tokens += iteration_stats.num_generation_tokens
@@ -76,20 +82,23 @@ class StepStats(AggregateStatLoggerBase):  # type: ignore[misc]
     def log_engine_initialized(self) -> None:
         pass
 
-    def _take_steps(self, scheduler_stats: Any) -> None:
-        """The steps travel where vLLM has room for a connector's statistics, and are not to be taken for those."""
+    def _take_payloads(self, scheduler_stats: Any) -> None:
+        """Ours travel where vLLM has room for a connector's statistics, and are not to be taken for those."""
         connector = dict(scheduler_stats.ec_connector_stats)
-        steps = connector.pop(PAYLOAD, ())
+        steps, kv_events = connector.pop(PAYLOAD, ()), connector.pop(KV_PAYLOAD, ())
         scheduler_stats.ec_connector_stats = connector or None
         self._on_steps(steps)
+        if kv_events:
+            self._on_kv_events(kv_events)
 
 
-def factory(counters: Counters, on_steps: Callable[[Sequence[bytes]], None]) -> Any:
-    """What ``AsyncLLM`` takes as a stat logger's factory: a class. ``on_steps`` hears the trace's payloads."""
+def factory(counters: Counters, on_steps: OnPayloads, on_kv_events: OnPayloads = _unheard) -> Any:
+    """What ``AsyncLLM`` takes as a stat logger's factory: a class. The two hear the payloads of the trace and of the KV
+    events."""
 
     class Ours(StepStats):
         def __init__(self, vllm_config: Any, engine_indexes: list[int]) -> None:
-            super().__init__(counters, on_steps)
+            super().__init__(counters, on_steps, on_kv_events)
 
     return Ours
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from workers.engine.vllm_tracer import Tracer
@@ -43,11 +44,16 @@ _USED = (
 
 def unsupported(version: str) -> str:
     """Why the inside of this vLLM cannot be followed; empty if it can."""
+    return lacking(version, _USED)
+
+
+def lacking(version: str, used: Iterable[tuple[str, str, str, tuple[str, ...]]]) -> str:
+    """Why what is used (module, class, method, parameters) is not to be had of this version; empty if it is."""
     supported = ", ".join(SUPPORTED)
     if ".".join(version.split(".")[:2]) not in SUPPORTED:
         return f"the inside of vLLM {version} is not known here; supported is {supported}"
     missing = [
-        f"{owner}.{name}" for module, owner, name, parameters in _USED if not _has(module, owner, name, parameters)
+        f"{owner}.{name}" for module, owner, name, parameters in used if not _has(module, owner, name, parameters)
     ]
     return f"vLLM {version} lacks {', '.join(missing)}; supported is {supported}" if missing else ""
 
@@ -67,7 +73,7 @@ class StepTrace:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._tracer = Tracer(self, _unknown(self))
+        self._tracer = Tracer(self, unknown(self))
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
         tracer = self._tracer
@@ -111,7 +117,7 @@ def snapshot(core: Any) -> bytes:
     return data
 
 
-def _unknown(scheduler: Any) -> str:
+def unknown(scheduler: Any) -> str:
     """Why this scheduler cannot be followed; empty if it can."""
     try:
         import vllm

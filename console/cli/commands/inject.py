@@ -25,7 +25,10 @@ async def inject(
     place: Place,
     worker: Annotated[str, typer.Argument(metavar="worker/NAME", help="A simulated worker.")],
     kind: Annotated[
-        str | None, typer.Argument(metavar="[KIND]", help="crash, engine_dies, stall, slow, drop_steps or freeze_load.")
+        str | None,
+        typer.Argument(
+            metavar="[KIND]", help="crash, engine_dies, stall, slow, drop_steps, drop_events or freeze_load."
+        ),
     ] = None,
     after: Annotated[str, typer.Option("--after", metavar="DURATION", help="Until it begins.")] = "0",
     for_: Annotated[str, typer.Option("--for", metavar="DURATION", help="Until it is over; 0: it stays.")] = "0",

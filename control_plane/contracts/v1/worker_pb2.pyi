@@ -251,7 +251,7 @@ class GetInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class WorkerInfo(_message.Message):
-    __slots__ = ("worker_id", "instance_id", "pid", "engine_pid", "started_unix", "engine", "engine_version", "model", "state", "state_reason", "device", "load_s")
+    __slots__ = ("worker_id", "instance_id", "pid", "engine_pid", "started_unix", "engine", "engine_version", "model", "state", "state_reason", "device", "load_s", "kv_events", "kv_events_unavailable")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
@@ -264,6 +264,8 @@ class WorkerInfo(_message.Message):
     STATE_REASON_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     LOAD_S_FIELD_NUMBER: _ClassVar[int]
+    KV_EVENTS_FIELD_NUMBER: _ClassVar[int]
+    KV_EVENTS_UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     instance_id: str
     pid: int
@@ -276,7 +278,9 @@ class WorkerInfo(_message.Message):
     state_reason: str
     device: str
     load_s: float
-    def __init__(self, worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., pid: _Optional[int] = ..., engine_pid: _Optional[int] = ..., started_unix: _Optional[float] = ..., engine: _Optional[str] = ..., engine_version: _Optional[str] = ..., model: _Optional[_Union[ModelInfo, _Mapping]] = ..., state: _Optional[_Union[WorkerState, str]] = ..., state_reason: _Optional[str] = ..., device: _Optional[str] = ..., load_s: _Optional[float] = ...) -> None: ...
+    kv_events: bool
+    kv_events_unavailable: str
+    def __init__(self, worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., pid: _Optional[int] = ..., engine_pid: _Optional[int] = ..., started_unix: _Optional[float] = ..., engine: _Optional[str] = ..., engine_version: _Optional[str] = ..., model: _Optional[_Union[ModelInfo, _Mapping]] = ..., state: _Optional[_Union[WorkerState, str]] = ..., state_reason: _Optional[str] = ..., device: _Optional[str] = ..., load_s: _Optional[float] = ..., kv_events: _Optional[bool] = ..., kv_events_unavailable: _Optional[str] = ...) -> None: ...
 
 class ModelInfo(_message.Message):
     __slots__ = ("name", "source", "revision", "dtype", "max_context", "vocab_size", "block_size", "total_blocks", "kv_bytes", "tensor_parallel", "max_num_seqs", "max_num_batched_tokens", "tokenizer_hash")
@@ -657,3 +661,53 @@ class SharedBlock(_message.Message):
     block: int
     references: int
     def __init__(self, block: _Optional[int] = ..., references: _Optional[int] = ...) -> None: ...
+
+class WatchKvEventsRequest(_message.Message):
+    __slots__ = ("from_seq", "instance_id")
+    FROM_SEQ_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    from_seq: int
+    instance_id: str
+    def __init__(self, from_seq: _Optional[int] = ..., instance_id: _Optional[str] = ...) -> None: ...
+
+class KvFrame(_message.Message):
+    __slots__ = ("instance_id", "snapshot", "batches", "lost", "unavailable")
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    instance_id: str
+    snapshot: KvSnapshot
+    batches: _containers.RepeatedCompositeFieldContainer[KvBatch]
+    lost: int
+    unavailable: str
+    def __init__(self, instance_id: _Optional[str] = ..., snapshot: _Optional[_Union[KvSnapshot, _Mapping]] = ..., batches: _Optional[_Iterable[_Union[KvBatch, _Mapping]]] = ..., lost: _Optional[int] = ..., unavailable: _Optional[str] = ...) -> None: ...
+
+class KvSnapshot(_message.Message):
+    __slots__ = ("seq", "hashes", "more")
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    HASHES_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    hashes: _containers.RepeatedScalarFieldContainer[int]
+    more: bool
+    def __init__(self, seq: _Optional[int] = ..., hashes: _Optional[_Iterable[int]] = ..., more: _Optional[bool] = ...) -> None: ...
+
+class KvBatch(_message.Message):
+    __slots__ = ("seq", "events")
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    events: _containers.RepeatedCompositeFieldContainer[KvEvent]
+    def __init__(self, seq: _Optional[int] = ..., events: _Optional[_Iterable[_Union[KvEvent, _Mapping]]] = ...) -> None: ...
+
+class KvEvent(_message.Message):
+    __slots__ = ("stored", "removed", "cleared")
+    STORED_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    CLEARED_FIELD_NUMBER: _ClassVar[int]
+    stored: _containers.RepeatedScalarFieldContainer[int]
+    removed: _containers.RepeatedScalarFieldContainer[int]
+    cleared: bool
+    def __init__(self, stored: _Optional[_Iterable[int]] = ..., removed: _Optional[_Iterable[int]] = ..., cleared: _Optional[bool] = ...) -> None: ...

@@ -99,6 +99,11 @@ class WorkerStub:
                 request_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.GetBlocksRequest.SerializeToString,
                 response_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.BlockSnapshot.FromString,
                 _registered_method=True)
+        self.WatchKvEvents = channel.unary_stream(
+                '/inferdeck.v1.Worker/WatchKvEvents',
+                request_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.WatchKvEventsRequest.SerializeToString,
+                response_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.KvFrame.FromString,
+                _registered_method=True)
         self.Inject = channel.unary_unary(
                 '/inferdeck.v1.Worker/Inject',
                 request_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.InjectRequest.SerializeToString,
@@ -199,6 +204,14 @@ class WorkerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WatchKvEvents(self, request, context):
+        """Which KV blocks the prefix cache holds: a snapshot, or the batches kept since from_seq, then each new one. A watcher
+        that is too slow is sent a snapshot again, and never delays the engine. One frame that says why where there are none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Inject(self, request, context):
         """Make a simulated engine fail, end its failures, or tell those it has. FAILED_PRECONDITION for an engine that is real.
         """
@@ -273,6 +286,11 @@ def add_WorkerServicer_to_server(servicer, server):
                     servicer.GetBlocks,
                     request_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.GetBlocksRequest.FromString,
                     response_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.BlockSnapshot.SerializeToString,
+            ),
+            'WatchKvEvents': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchKvEvents,
+                    request_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.WatchKvEventsRequest.FromString,
+                    response_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.KvFrame.SerializeToString,
             ),
             'Inject': grpc.unary_unary_rpc_method_handler(
                     servicer.Inject,
@@ -631,6 +649,33 @@ class Worker:
             '/inferdeck.v1.Worker/GetBlocks',
             control__plane_dot_contracts_dot_v1_dot_worker__pb2.GetBlocksRequest.SerializeToString,
             control__plane_dot_contracts_dot_v1_dot_worker__pb2.BlockSnapshot.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchKvEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/inferdeck.v1.Worker/WatchKvEvents',
+            control__plane_dot_contracts_dot_v1_dot_worker__pb2.WatchKvEventsRequest.SerializeToString,
+            control__plane_dot_contracts_dot_v1_dot_worker__pb2.KvFrame.FromString,
             options,
             channel_credentials,
             insecure,

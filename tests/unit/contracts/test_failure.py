@@ -33,5 +33,5 @@ def test_what_is_none_is_refused_by_name(values: Any, param: str) -> None:
 
 
 def test_an_unknown_kind_hears_of_those_there_are() -> None:
-    with pytest.raises(InvalidRequest, match="crash, engine_dies, stall, slow, drop_steps, freeze_load"):
+    with pytest.raises(InvalidRequest, match="crash, engine_dies, stall, slow, drop_steps, drop_events, freeze_load"):
         failure_kind("explode")

@@ -11,6 +11,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from workers.engine.kv_journal import KvJournal
+
 
 class BlockCounts(NamedTuple):
     """``used`` + ``cached_free`` + ``free`` is the whole pool."""
@@ -21,10 +23,12 @@ class BlockCounts(NamedTuple):
 
 
 class BlockPool:
-    """Blocks are numbered from 1: vLLM's block 0 is a placeholder that no request gets."""
+    """Blocks are numbered from 1: vLLM's block 0 is a placeholder that no request gets. ``journal`` hears which keys
+    can be found."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, journal: KvJournal | None = None) -> None:
         self.total = total
+        self._journal = journal
         self._references = [0] * (total + 1)
         self._key_of: list[int | None] = [None] * (total + 1)
         # One number, or the numbers in the order they were filled where requests computed the same content at once.
@@ -62,6 +66,10 @@ class BlockPool:
             found.append(block if isinstance(block, int) else next(iter(block)))
         return found
 
+    def keys(self) -> frozenset[int]:
+        """All that can be found."""
+        return frozenset(self._by_key)
+
     def idle_among(self, blocks: Sequence[int]) -> int:
         references = self._references
         return sum(not references[block] for block in blocks)
@@ -94,6 +102,8 @@ class BlockPool:
         other = self._by_key.get(key)
         if other is None:
             self._by_key[key] = block
+            if self._journal is not None:
+                self._journal.stored(key)
         elif isinstance(other, int):
             self._by_key[key] = {other: None, block: None}
         else:
@@ -115,6 +125,8 @@ class BlockPool:
         if self.available() < self.total:
             return False
         self._by_key.clear()
+        if self._journal is not None:
+            self._journal.cleared()
         self._key_of = [None] * (self.total + 1)
         self._empty[:0] = reversed(self._idle)
         self._idle.clear()
@@ -126,9 +138,10 @@ class BlockPool:
             return
         self._key_of[block] = None
         same = self._by_key[key]
-        if isinstance(same, int):
-            del self._by_key[key]
-            return
-        del same[block]
-        if not same:
-            del self._by_key[key]
+        if isinstance(same, dict):
+            del same[block]
+            if same:
+                return
+        del self._by_key[key]
+        if self._journal is not None:
+            self._journal.removed(key)

@@ -19,18 +19,24 @@ from typing import Any
 from control_plane.contracts.choice import choice_name
 from control_plane.contracts.errors import DropReason, WorkerLost, from_reason
 from control_plane.contracts.failure import DEADLY, Failure, FailureKind, read_failure
+from control_plane.contracts.kv_events import KvBatch, KvSnapshot
 from control_plane.contracts.step import BlockSnapshot, EngineStep, StepFinished, TraceMode, TraceState
 from control_plane.contracts.worker import CallError, Delta, FinishReason, Generate, ModelInfo
 from control_plane.contracts.worker_spec import WorkerSpec
-from workers.engine.base import EngineLoad, Sink, TokenizerFile
+from workers.engine.base import EngineLoad, Sink, TokenizerFile, no_events
 from workers.engine.choice_id import internal_id
+<<<<<<< HEAD
 from workers.engine.modelless.choice import asked, output_room
+=======
+from workers.engine.kv_journal import KvJournal
+>>>>>>> bea5b0748b525f16daf17128ca7dd319a125878b
 from workers.engine.modelless.script import find_script
 from workers.engine.modelless.text import TextStream, unfinished_character
 from workers.engine.modelless.tokenizer import ByteTokenizer, builtin_files, folder_files
 from workers.engine.sim.answers import SimAnswers
 from workers.engine.sim.calls import SimCall, SimChoice
 from workers.engine.sim.failures import Failures
+from workers.engine.sim.gauge import Gauge
 from workers.engine.sim.profile import profile_of
 from workers.engine.sim.request import SimRequest
 from workers.engine.sim.scheduled import Scheduled
@@ -52,7 +58,7 @@ _SNAPSHOT_WAIT_S = 1.0
 
 
 class SimEngine:
-    """See ``Engine``, ``TracesSteps`` and ``Fails``."""
+    """See ``Engine``, ``TracesSteps``, ``TellsKvEvents`` and ``Fails``."""
 
     name = "sim"
     version = "1"
@@ -65,15 +71,17 @@ class SimEngine:
         self.config = scheduler_config(settings, self.profile, spec.max_context, spec.kv_bytes)
         self.device = f"sim:{self.profile.device}"
         self.on_steps: Callable[[Sequence[EngineStep]], None] = _unseen
+        self.on_kv_events: Callable[[Sequence[KvBatch]], None] = _unseen
         folder = settings.tokenizer_dir or (spec.source if Path(spec.source, "tokenizer.json").is_file() else "")
         self._files = folder_files(Path(folder)) if folder else builtin_files()
         self._tokenizer = ByteTokenizer(self._files)
         self._answers = SimAnswers(self._tokenizer, settings.output_tokens)
-        self._scheduler = SimScheduler(self.config)
+        self._journal = KvJournal() if spec.kv_events and self.config.enable_prefix_caching else None
+        self._scheduler = SimScheduler(self.config, self._journal)
         self._telling = Telling()
         self._totals = Totals()
         self._failures = Failures()
-        self._frozen: EngineLoad | None = None
+        self._gauge = Gauge(self._scheduler, self._totals, self._failures)
         self._calls: dict[int, SimCall] = {}
         self._choices: dict[str, SimChoice] = {}
         self._ended: set[str] = set()
@@ -156,25 +164,7 @@ class SimEngine:
             self._wake()
 
     def load(self) -> EngineLoad:
-        if self._frozen is not None:
-            if self._failures.on(FailureKind.FREEZE_LOAD, time.monotonic()):
-                return self._frozen
-            self._frozen = None
-        (running, waiting), totals, counts = self._scheduler.sizes(), self._totals, self._scheduler.counts()
-        load = EngineLoad(
-            running=running,
-            waiting=waiting,
-            total_blocks=self.config.total_blocks,
-            used_blocks=counts.used,
-            generated_tokens=totals.generated,
-            prompt_tokens=totals.prompt,
-            cached_tokens=totals.cached,
-            preemptions=totals.preemptions,
-            steps=totals.steps,
-        )
-        if self._failures.on(FailureKind.FREEZE_LOAD, time.monotonic()):
-            self._frozen = load
-        return load
+        return self._gauge.read(time.monotonic())
 
     def pids(self) -> tuple[int, ...]:
         return ()
@@ -209,6 +199,15 @@ class SimEngine:
                 async with asyncio.timeout(_SNAPSHOT_WAIT_S):
                     return await asyncio.shield(self._asked)
         return self._scheduler.snapshot(time.time())
+
+    def no_kv_events(self) -> str:
+        return no_events(self._spec.kv_events, self.config.enable_prefix_caching)
+
+    def cached_blocks(self) -> KvSnapshot:
+        if self._journal is None:
+            return KvSnapshot()
+        self._tell_kv_events(time.monotonic())
+        return self._journal.snapshot()
 
     def inject(self, failure: Failure) -> None:
         if failure.kind in DEADLY:
@@ -360,6 +359,13 @@ class SimEngine:
         )
         if step is not None:
             self.on_steps((step,))
+        self._tell_kv_events(scheduled.now)
+
+    def _tell_kv_events(self, now: float) -> None:
+        if self._journal is None or (batch := self._journal.batch()) is None:
+            return
+        if not self._failures.on(FailureKind.DROP_EVENTS, now):
+            self.on_kv_events((batch,))
 
     def _halt(self) -> None:
         self._dying = True
@@ -393,5 +399,5 @@ class SimEngine:
             self._death.set_result(cause)
 
 
-def _unseen(steps: Sequence[EngineStep]) -> None:
+def _unseen(told: Sequence[EngineStep] | Sequence[KvBatch]) -> None:
     """Nobody listens."""

@@ -1,6 +1,7 @@
 """Names for the content of KV blocks: a block's key stands for its tokens and everything before them.
 
-vLLM chains a cryptographic hash, since its keys leave the process. These never do, so Python's own hash, 64 bits wide
+vLLM chains a cryptographic hash, since its keys leave the process. Where these do, as KV events, they are those of
+``contracts/block_hash.py``. Else Python's own hash, 64 bits wide
 and several times cheaper, is enough: two prefixes are taken for one with a chance of about n² / 2⁶⁵ among n blocks.
 """
 

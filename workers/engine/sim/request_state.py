@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from workers.engine.sim.prefix import extend_keys
 from workers.engine.sim.request import SimRequest
+
+ExtendKeys = Callable[[list[int], Sequence[int], int, str], None]
 
 _NEVER = 1 << 62
 
@@ -25,6 +29,7 @@ class RequestState:
         "cached_tokens",
         "capacity",
         "computed",
+        "extend",
         "keys",
         "limit",
         "order",
@@ -38,11 +43,12 @@ class RequestState:
         "waiting",
     )
 
-    def __init__(self, request: SimRequest, max_model_len: int) -> None:
+    def __init__(self, request: SimRequest, max_model_len: int, extend: ExtendKeys = extend_keys) -> None:
         self.request_id = request.request_id
         self.priority = request.priority
         self.order = (request.priority, request.arrival, request.request_id)
         self.salt = request.cache_salt
+        self.extend = extend
         self.tokens = list(request.prompt_token_ids)
         self.prompt_tokens = len(self.tokens)
         self.limit = min(max_model_len, self.prompt_tokens + request.max_tokens)
@@ -64,5 +70,5 @@ class RequestState:
     def block_keys(self, block_size: int) -> list[int]:
         """One key for each block that its tokens fill."""
         if len(self.keys) < len(self.tokens) // block_size:
-            extend_keys(self.keys, self.tokens, block_size, self.salt)
+            self.extend(self.keys, self.tokens, block_size, self.salt)
         return self.keys

@@ -18,10 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from control_plane.contracts.block_hash import extend_hashes
 from control_plane.contracts.errors import Conflict, DropReason, InvalidRequest
 from control_plane.contracts.step import BlockSnapshot, BlockTable, SharedBlock, StepFinished, StepKind, StepWaiting
+from workers.engine.kv_journal import KvJournal
 from workers.engine.sim.block_pool import BlockCounts, BlockPool
 from workers.engine.sim.config import SchedulerConfig
+from workers.engine.sim.prefix import extend_keys
 from workers.engine.sim.request import SimRequest
 from workers.engine.sim.request_state import RequestState
 from workers.engine.sim.scheduled import Row, Scheduled, head_of
@@ -34,10 +37,13 @@ PREFILL, LAST_PREFILL, DECODE = StepKind.PREFILL, StepKind.LAST_PREFILL, StepKin
 
 
 class SimScheduler:
-    def __init__(self, config: SchedulerConfig) -> None:
+    """``journal`` hears what the prefix cache holds, by the names of ``contracts/block_hash.py``."""
+
+    def __init__(self, config: SchedulerConfig, journal: KvJournal | None = None) -> None:
         self.config = config
         self.step = 0
-        self._pool = BlockPool(config.total_blocks)
+        self._pool = BlockPool(config.total_blocks, journal)
+        self._extend_keys = extend_keys if journal is None else extend_hashes
         self._states: dict[str, RequestState] = {}
         self._waiting = waiting_queue(config.policy)
         self._running: list[RequestState] = []
@@ -58,7 +64,7 @@ class SimScheduler:
             raise InvalidRequest(f"max_tokens must be at least 1, not {request.max_tokens}", param="max_tokens")
         if request.request_id in self._states:
             raise Conflict("a request with this id has not ended yet", param="request_id")
-        state = RequestState(request, self.config.max_model_len)
+        state = RequestState(request, self.config.max_model_len, self._extend_keys)
         self._states[request.request_id] = state
         self._waiting.add(state)
 
@@ -153,6 +159,10 @@ class SimScheduler:
     def reset_prefix_cache(self) -> bool:
         """Forget what free blocks hold. False, and nothing is done, while a request has blocks."""
         return self._pool.forget_all()
+
+    def cached_keys(self) -> frozenset[int]:
+        """The names of all blocks that can be hit."""
+        return self._pool.keys()
 
     def snapshot(self, taken_unix: float = 0.0) -> BlockSnapshot:
         """The whole KV cache after the last step; ``cached_free`` in the order in which the blocks go."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workers.engine.kv_journal import KvJournal
 from workers.engine.sim.block_pool import BlockPool
 from workers.engine.sim.prefix import extend_keys
 
@@ -93,3 +94,26 @@ def test_keys_are_the_same_whether_made_at_once_or_as_tokens_come(
     found = keys(tokens[:cut], size, salt)
     extend_keys(found, tokens, size, salt)
     assert found == keys(tokens, size, salt)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["take", "fill", "release", "clear"]), st.integers(0, 5)), max_size=60))
+def test_a_journal_hears_what_can_be_found(acts: list[tuple[str, int]]) -> None:
+    journal = KvJournal()
+    pool = BlockPool(6, journal)
+    held: list[int] = []
+    filled: set[int] = set()
+    for act, number in acts:
+        if act == "take" and pool.available():
+            held += pool.take(1)
+        elif act == "fill" and held and held[number % len(held)] not in filled:
+            block = held[number % len(held)]
+            filled.add(block)
+            pool.fill(block, 100 + number)
+        elif act == "release" and held:
+            block = held.pop(number % len(held))
+            filled.discard(block)
+            pool.release([block])
+        elif act == "clear":
+            pool.forget_all()
+        assert journal.hashes == pool.keys()
+        assert pool.keys() == {key for key in range(100, 106) if pool.find([key], 1)}

@@ -13,9 +13,12 @@ from typing import Any
 
 import pytest
 
+from control_plane.contracts.block_hash import block_hashes
 from control_plane.contracts.block_tables import BlockTables
 from control_plane.contracts.errors import InferDeckError, SettingsError
 from control_plane.contracts.failure import Failure, FailureKind
+from control_plane.contracts.kv_events import KvBatch, KvFrame
+from control_plane.contracts.kv_mirror import KvMirror
 from control_plane.contracts.step import EngineStep, StepKind, TraceMode
 from control_plane.contracts.worker import Delta, FinishReason, Generate, Sampling
 from tests.scripted_worker import scripted_spec
@@ -224,6 +227,25 @@ async def test_failures_while_it_runs(tmp_path: Path) -> None:
             await reply.end(0.3)
         run.engine.heal()
         assert len((await reply.end(TIMEOUT_S)).token_ids()) == 3
+
+
+async def test_events_that_are_dropped_leave_a_gap_in_their_numbers(tmp_path: Path) -> None:
+    async with running(tmp_path, kv_events=True) as run:
+        batches: list[KvBatch] = []
+        run.engine.on_kv_events = batches.extend
+        mirror = KvMirror()
+        await run.ask("a " * 40, max_tokens=4)
+        run.engine.inject(Failure(FailureKind.DROP_EVENTS))
+        told = len(batches)
+        await run.ask("b " * 40, max_tokens=4)
+        assert len(batches) == told
+        run.engine.heal()
+        await run.ask("c " * 40, max_tokens=4)
+        assert not mirror.apply(KvFrame(batches=tuple(batches)))
+        snapshot = run.engine.cached_blocks()
+        assert snapshot.seq == batches[-1].seq
+        # What was lost is in the engine's own set.
+        assert set(block_hashes(TOKENIZER.encode("b " * 40), run.engine.config.block_size)) <= set(snapshot.hashes)
 
 
 async def test_a_script_is_a_prompt_like_any_other_where_scripts_are_not_allowed(tmp_path: Path) -> None:
