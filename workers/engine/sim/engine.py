@@ -25,11 +25,8 @@ from control_plane.contracts.worker import CallError, Delta, FinishReason, Gener
 from control_plane.contracts.worker_spec import WorkerSpec
 from workers.engine.base import EngineLoad, Sink, TokenizerFile, no_events
 from workers.engine.choice_id import internal_id
-<<<<<<< HEAD
-from workers.engine.modelless.choice import asked, output_room
-=======
 from workers.engine.kv_journal import KvJournal
->>>>>>> bea5b0748b525f16daf17128ca7dd319a125878b
+from workers.engine.modelless.choice import asked, output_room
 from workers.engine.modelless.script import find_script
 from workers.engine.modelless.text import TextStream, unfinished_character
 from workers.engine.modelless.tokenizer import ByteTokenizer, builtin_files, folder_files
