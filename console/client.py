@@ -22,14 +22,15 @@ from console.home import Home, Target, Unreachable, target_for
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.failure import Failure
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, RequestView, ShutdownProgress, Snapshot
+from control_plane.contracts.identity import Role
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, TraceState
 from control_plane.contracts.timeline import Timeline
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.v1 import worker_pb2
 from control_plane.contracts.v1.operator_pb2_grpc import OperatorStub
-from control_plane.contracts.wire.channel import CLIENT_OPTIONS
 from control_plane.contracts.wire.convert import from_wire, to_wire
 from control_plane.contracts.wire.failures import failures_from_wire
+from control_plane.contracts.wire.secure import open_channel
 from control_plane.contracts.wire.status import REASON_KEY, error_from
 from control_plane.contracts.wire.steps import step_frame_from_wire
 
@@ -53,7 +54,7 @@ class OperatorClient:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._channel = grpc.aio.insecure_channel(target.address, options=CLIENT_OPTIONS)
+        self._channel = open_channel(target.address, target.credentials, Role.CONTROL_PLANE)
         stub: Any = OperatorStub
         self._stub = stub(self._channel)
         self._metadata = (("authorization", f"Bearer {target.operator_key}"),)

@@ -191,7 +191,7 @@ class ShutdownProgress:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What a router may pick."""
+    """What a router may pick. ``secure``: it speaks mutual TLS."""
 
     worker_id: str
     instance_id: str
@@ -203,6 +203,7 @@ class Endpoint:
     info: WorkerInfo | None = None
     load: Load | None = None
     load_age_s: float = 0.0
+    secure: bool = False
 
 
 @dataclass(frozen=True, slots=True)

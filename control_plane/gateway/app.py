@@ -30,6 +30,7 @@ from control_plane.contracts.errors import (
 from control_plane.contracts.grant import Grant
 from control_plane.gateway.auth import KeyGate
 from control_plane.gateway.calls import Desk
+from control_plane.gateway.cors import Cors
 from control_plane.gateway.figures import Figures
 from control_plane.gateway.http.exchange import CLIENT_GONE, Exchange
 from control_plane.gateway.models_api import list_models, show_model
@@ -67,6 +68,7 @@ class GatewayApp:
         figures: Figures,
         registry: CollectorRegistry,
         started_unix: float,
+        cors: Cors | None = None,
     ) -> None:
         self._router = router
         self._gate = gate
@@ -74,6 +76,7 @@ class GatewayApp:
         self._figures = figures
         self._registry = registry
         self._started = int(started_unix)
+        self._cors = cors or Cors(())
         self._strangers = 0
         self._told_at = -math.inf
         self.closing = False
@@ -96,6 +99,7 @@ class GatewayApp:
         try:
             if exchange.route is None:
                 exchange.request_id = _identify(exchange)
+                exchange.common = self._cors.lines(exchange.fields)
                 exchange.route = self._find(exchange)
             if exchange.grant is None and not self._admit(exchange):
                 return
@@ -152,6 +156,8 @@ class GatewayApp:
             route = self._model
         if route is None:
             raise NotFound("There is nothing at this URL.", code="unknown_url")
+        if (preflight := self._cors.preflight(exchange.method, exchange.fields, route.methods)) is not None:
+            return Route("preflight", (exchange.method,), lambda asked: asked.respond_empty(preflight), public=True)
         if exchange.method not in route.methods:
             raise MethodNotAllowed(
                 f"Only {' and '.join(method.decode() for method in route.methods)} is allowed here.",

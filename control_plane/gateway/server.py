@@ -28,7 +28,9 @@ from control_plane.contracts.fleet import GatewayStats
 from control_plane.gateway.app import GatewayApp
 from control_plane.gateway.auth import KeyGate, Keys
 from control_plane.gateway.calls import Call, Desk
+from control_plane.gateway.cors import Cors
 from control_plane.gateway.figures import Figures
+from control_plane.gateway.http.certificate import ServerCertificate
 from control_plane.gateway.http.listener import Listener, bind
 from control_plane.gateway.options import GatewayOptions
 from control_plane.gateway.prompt.lanes import Lanes
@@ -53,11 +55,15 @@ class Gateway:
         self._active: dict[str, Call] = {}
         self._router: Router | None = None
         self._listener: Listener | None = None
+        self.certificate: ServerCertificate | None = None
+        if options.certificate is not None:
+            self.certificate = ServerCertificate(options.certificate, options.key or options.certificate, options.host)
         self._socket = bind(options.host, options.port)
         self.started_unix = time.time()
         host, port = self._socket.getsockname()[:2]
         self.port: int = port
-        self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        scheme = "https" if self.certificate is not None else "http"
+        self.url = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     @property
     def held(self) -> int:
@@ -91,8 +97,9 @@ class Gateway:
         prompts = ModelPrompts(router)
         gate = KeyGate(self._keys)
         desk = Desk(router, prompts, lanes, figures, self._options.wait_s, self._active)
-        app = GatewayApp(router, gate, desk, figures, self._registry, self.started_unix)
-        self._listener = listener = Listener(app, self._socket, self._options.limits)
+        cors = Cors(self._options.cors_origins)
+        app = GatewayApp(router, gate, desk, figures, self._registry, self.started_unix, cors)
+        self._listener = listener = Listener(app, self._socket, self._options.limits, self.certificate)
         figures.gauges = {
             metrics.GATEWAY_IN_FLIGHT: lambda: len(self._active),
             metrics.GATEWAY_WAITING_FOR_TOKENIZER: lambda: prompts.waiting,
@@ -106,7 +113,9 @@ class Gateway:
         switch_s = sys.getswitchinterval()
         sys.setswitchinterval(min(SWITCH_S, switch_s))
         lanes.start()
-        warming = asyncio.create_task(prompts.keep_warm(), name="tokenizers")
+        beside = [asyncio.create_task(prompts.keep_warm(), name="tokenizers")]
+        if self.certificate is not None:
+            beside.append(asyncio.create_task(self.certificate.watch(), name="certificate"))
         await listener.start()
         log.info("listening", extra={"url": self.url})
         try:
@@ -120,7 +129,8 @@ class Gateway:
                 desk.fail_all(stopping)
                 await _within(_LAST_WORDS_S, listener.drained())
         finally:
-            warming.cancel()
+            for task in beside:
+                task.cancel()
             await listener.stop()
             prompts.stop()
             gate.stop()

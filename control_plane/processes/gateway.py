@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+from pathlib import Path
 from typing import Final
 
 import uvloop
@@ -14,6 +15,7 @@ from control_plane import telemetry
 from control_plane.contracts.errors import InferDeckError, SettingsError
 from control_plane.contracts.fleet import GatewayIdentity
 from control_plane.contracts.gateway_record import END_NOW, FINISH, read_record, write_record
+from control_plane.contracts.identity import Role
 from control_plane.gateway.options import GatewayOptions
 from control_plane.gateway.server import Gateway
 from control_plane.processes.complaint import exit_code, tell
@@ -22,6 +24,7 @@ from control_plane.processes.state_file import read_state
 from control_plane.router.embedded import EmbeddedRouter
 from control_plane.settings import Home, Settings
 from control_plane.store import ApiKeys, Database
+from control_plane.trust.keyring import Keyring
 
 _NO_LIMIT_S: Final = 86_400.0
 
@@ -44,7 +47,7 @@ def run_gateway(home: Home, settings: Settings, gateway_id: str, port: int | Non
 async def _gateway(home: Home, settings: Settings, gateway_id: str, port: int | None, rather: int) -> None:
     database = Database.open(settings.store.url, home.database, migrate=False)
     try:
-        gateway = _bind(settings, ApiKeys(database), settings.gateway.port if port is None else port, rather)
+        gateway = _bind(home, settings, ApiKeys(database), settings.gateway.port if port is None else port, rather)
         router = EmbeddedRouter(
             router_id=gateway_id,
             identity=lambda: GatewayIdentity(gateway_id, os.getpid(), gateway.url, gateway.started_unix),
@@ -52,12 +55,14 @@ async def _gateway(home: Home, settings: Settings, gateway_id: str, port: int | 
             operator_key=lambda: home.operator_key.read_text().strip(),
             stats=gateway.stats,
             settings=settings.router,
+            credentials=str(Keyring(home.tls).peer(Role.GATEWAY, gateway_id)),
+            fleet_secure=lambda: bool(read_state(home).get("api_secure")),
         )
         stop = asyncio.Event()
         _stop_on_signals(stop, router)
         await router.start()
         record = home.gateway(gateway_id)
-        write_record(record, os.getpid(), gateway.url)
+        write_record(record, os.getpid(), gateway.url, settings.gateway.tls_cert)
         try:
             await gateway.serve(router, stop, grace_s=_NO_LIMIT_S)
         finally:
@@ -68,9 +73,24 @@ async def _gateway(home: Home, settings: Settings, gateway_id: str, port: int | 
         database.close()
 
 
-def _bind(settings: Settings, keys: ApiKeys, port: int, rather: int) -> Gateway:
+def _bind(home: Home, settings: Settings, keys: ApiKeys, port: int, rather: int) -> Gateway:
+    own = settings.gateway
+    certificate: Path | None = None
+    key: Path | None = None
+    if own.tls == "local":
+        certificate = key = Keyring(home.tls).server
+    elif own.tls_cert:
+        certificate, key = Path(own.tls_cert), Path(own.tls_key)
+
     def options(port: int) -> GatewayOptions:
-        return GatewayOptions(host=settings.gateway.host, port=port, wait_s=settings.router.queue_timeout_s)
+        return GatewayOptions(
+            host=own.host,
+            port=port,
+            certificate=certificate,
+            key=key,
+            cors_origins=own.cors_origins,
+            wait_s=settings.router.queue_timeout_s,
+        )
 
     if not port and rather:
         try:

@@ -11,7 +11,10 @@ from pathlib import Path
 
 from control_plane import telemetry
 from control_plane.api.server import ApiServer
+from control_plane.contracts.addresses import wants_mutual_tls
 from control_plane.contracts.errors import Conflict, InferDeckError
+from control_plane.contracts.identity import Role
+from control_plane.contracts.worker_spec import WORKER_HOST
 from control_plane.fleet.launcher.local import LocalLauncher
 from control_plane.fleet.platform import Platform
 from control_plane.processes.complaint import exit_code, tell
@@ -21,6 +24,7 @@ from control_plane.processes.state_file import StateFile, read_state
 from control_plane.settings import Home, Settings
 from control_plane.store import ApiKeys, Database
 from control_plane.store.keys import API_KEY_PREFIX, OPERATOR_KEY_PREFIX, new_key
+from control_plane.trust.keyring import Keyring
 
 log = logging.getLogger("control_plane")
 
@@ -62,16 +66,19 @@ async def _control_plane(home: Home, settings: Settings, parent_fd: int | None) 
         keys = ApiKeys(database)
         keys.add(_key(home.api_key, API_KEY_PREFIX), "default")
         operator_key = _key(home.operator_key, OPERATOR_KEY_PREFIX)
-        launcher = LocalLauncher(home.workers, home.logs)
+        keyring = Keyring(home.tls)
+        launcher = LocalLauncher(home.workers, home.logs, keyring=keyring)
         state = StateFile(home, settings)
         platform = Platform(settings, home, database, launcher, state.urls_changed, settings.path)
         state.platform = platform
-        api = ApiServer(platform, operator_key, keys)
+        api_credentials = await asyncio.to_thread(_credentials, keyring, settings)
+        api = ApiServer(platform, operator_key, keys, api_credentials)
         check_port("api.port", settings.api.host, settings.api.port, settings)
         await platform.gateways.find()
         for gateway in platform.gateways.all():
             if not gateway.pid:
                 check_port("gateway.port", settings.gateway.host, platform.gateways.port(gateway.id), settings)
+        state.api_secure = bool(api_credentials)
         state.api_address = api.bind(settings.api.host, settings.api.port)
         state.write()
         try:
@@ -80,6 +87,20 @@ async def _control_plane(home: Home, settings: Settings, parent_fd: int | None) 
             home.state.unlink(missing_ok=True)
     finally:
         database.close()
+
+
+def _credentials(keyring: Keyring, settings: Settings) -> str:
+    """Make what is wanted before anyone looks for it. Returns the operators' API's own, empty where it needs none."""
+    if settings.gateway.tls == "local":
+        keyring.ensure_server(settings.gateway.host)
+    mode, hosts = settings.security.mutual_tls, {settings.api.host, WORKER_HOST}
+    if not any(wants_mutual_tls(mode, host) for host in hosts):
+        return ""
+    own = keyring.ensure_peer(Role.CONTROL_PLANE)
+    keyring.ensure_peer(Role.OPERATOR)
+    for number in range(1, settings.gateway.replicas + 1):
+        keyring.ensure_peer(Role.GATEWAY, f"g{number}")
+    return str(own) if wants_mutual_tls(mode, settings.api.host) else ""
 
 
 async def _live(platform: Platform, api: ApiServer, parent_fd: int | None) -> None:

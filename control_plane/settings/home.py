@@ -73,6 +73,11 @@ class Home:
         """Records of gateway processes."""
         return self.root / "run" / "gateways"
 
+    @property
+    def tls(self) -> Path:
+        """The authority of this home and what it signed."""
+        return self.root / "tls"
+
     def log(self, name: str) -> Path:
         """The log of "control-plane", "preloader", "gateway-ID" or "worker-ID"."""
         return self.logs / f"{name}.log"

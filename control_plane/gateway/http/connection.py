@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 _NEVER = math.inf
 
+_TLS_BUFFER_BYTES = 64 * 1024
+"""Unsent bytes at which writing is paused, as without TLS; the loop's own limit for TLS is eight times that."""
+
 
 class _Refused(Exception):
     """Stops the parser."""
@@ -47,6 +50,7 @@ class Connection(asyncio.Protocol):
         self._limits = listener.limits
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
+        self._carrier: asyncio.Transport | None = None
         self._outflow: Outflow = cast(Outflow, None)
         self._current: Exchange | None = None
         self._incoming: Exchange | None = None
@@ -71,8 +75,16 @@ class Connection(asyncio.Protocol):
     # the transport's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._outflow = Outflow(self._transport, self._limits.stall_s)
+        self._open(cast(asyncio.Transport, transport), None)
+
+    def secured(self, transport: asyncio.Transport, carrier: asyncio.Transport) -> None:
+        """The handshake is done: what is written to ``transport`` goes out over ``carrier``."""
+        transport.set_write_buffer_limits(_TLS_BUFFER_BYTES)
+        self._open(transport, carrier)
+
+    def _open(self, transport: asyncio.Transport, carrier: asyncio.Transport | None) -> None:
+        self._transport, self._carrier = transport, carrier
+        self._outflow = Outflow(transport, carrier, self._limits.stall_s)
         self.receive_deadline = time.monotonic() + self._limits.head_s
         self._listener.opened(self)
 
@@ -215,6 +227,11 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         self._transport.abort()
 
+    @property
+    def forsaken(self) -> bool:
+        """The client closed its side without saying so in TLS, and does not take what waits: nobody tells us then."""
+        return self._carrier is not None and not self._closing and self._carrier.is_closing()
+
     def done(self, exchange: Exchange) -> None:
         """The response is whole: the next request, if this connection lives on."""
         self._app.ended(exchange)
@@ -240,7 +257,8 @@ class Connection(asyncio.Protocol):
             if self._outflow.stalled(now):
                 self.abort()
                 return
-            if not self._paused and not self._outflow.unsent:
+            # Of a TLS connection that is being closed nobody says that it is not paused any more.
+            if (self._closing or not self._paused) and not self._outflow.unsent:
                 self.output_due = _NEVER
                 if self._closing:
                     self.receive_deadline = now + self._limits.linger_s

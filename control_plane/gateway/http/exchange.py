@@ -30,7 +30,8 @@ class Exchange:
     is dropped. ``status`` is 0 until the response begins, and 499 in the end for a client that left; ``refused`` is the
     error that the answer is, or ended in.
 
-    ``route``, ``grant``, ``request_id`` and the ``auth_s`` it took belong to the application.
+    ``common`` are header lines, each ended by CRLF, that the response has whatever it is. They, ``route``, ``grant``,
+    ``request_id`` and the ``auth_s`` it took belong to the application.
     """
 
     __slots__ = (
@@ -40,6 +41,7 @@ class Exchange:
         "arrival_unix",
         "auth_s",
         "chunked",
+        "common",
         "complete",
         "content_length",
         "ended",
@@ -97,6 +99,7 @@ class Exchange:
         self.grant: Any = None
         self.request_id = ""
         self.auth_s = 0.0
+        self.common = b""
 
     def take_body(self) -> bytes:
         """The whole body; it is let go of here."""
@@ -127,6 +130,14 @@ class Exchange:
         self.status = status
         head = self._head(status, b"content-type: %b\r\ncontent-length: %d\r\n%b" % (content_type, len(body), headers))
         self._connection.write(head if self.method == b"HEAD" else head + body)
+        self._end()
+
+    def respond_empty(self, headers: bytes) -> None:
+        """A response that has nothing to say but its headers (204)."""
+        if self.ended:
+            return
+        self.status = 204
+        self._connection.write(self._head(204, headers))
         self._end()
 
     def refuse(self, error: InferDeckError, headers: bytes = b"") -> None:
@@ -180,7 +191,13 @@ class Exchange:
 
     def _head(self, status: int, headers: bytes) -> bytes:
         identifier = b"x-request-id: %b\r\n" % self.request_id.encode() if self.request_id else b""
-        return b"%b%b%b%b\r\n" % (_STATUS_LINES[status], self._connection.common_headers(self), identifier, headers)
+        return b"%b%b%b%b%b\r\n" % (
+            _STATUS_LINES[status],
+            self._connection.common_headers(self),
+            identifier,
+            self.common,
+            headers,
+        )
 
     def _end(self) -> None:
         self.ended = True

@@ -7,6 +7,8 @@ from control_plane.gateway.http.limits import Limits
 
 _READ_FIELDS = frozenset(
     (
+        b"access-control-request-headers",
+        b"access-control-request-method",
         b"authorization",
         b"connection",
         b"content-encoding",
@@ -14,6 +16,7 @@ _READ_FIELDS = frozenset(
         b"content-type",
         b"expect",
         b"host",
+        b"origin",
         b"traceparent",
         b"transfer-encoding",
         b"x-request-id",
