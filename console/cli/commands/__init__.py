@@ -29,4 +29,5 @@ from console.cli.commands import (
     plan,
     calibrate,
     key,
+    cert,
 )
