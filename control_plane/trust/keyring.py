@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import ipaddress
 import re
 import socket
 import threading
@@ -164,8 +165,9 @@ class Keyring:
             return None
 
     def _write_peer(self, path: Path, role: Role) -> None:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        data = self._ca().issue(f"inferdeck {path.stem}", [role.host], PEER_LIFE, server=True, client=True)
+        authority = self._ca()
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        data = authority.issue(f"inferdeck {path.stem}", [role.host], PEER_LIFE, server=True, client=True)
         replace(path, data, 0o600)
 
     def _write_server(self, names: Iterable[str]) -> None:
@@ -179,12 +181,20 @@ def _role_of(path: Path) -> Role | None:
 
 def _checked(host: str) -> str:
     bare = host.strip("[]").lower()
-    address = re.fullmatch(r"[0-9a-f.:]+", bare) is not None and (":" in bare or bare.count(".") == 3)
     if bare == DOMAIN or bare.endswith(f".{DOMAIN}"):
         raise InvalidRequest(f"{host!r}: names in {DOMAIN} are for the platform's own processes", param="names")
-    if len(bare) > 253 or not (address or _HOST.fullmatch(bare)):
+    named = len(bare) <= 253 and _HOST.fullmatch(bare) and not bare.rstrip(".").rpartition(".")[2].isdecimal()
+    if not named and not _is_address(bare):
         raise InvalidRequest(f"{host!r} is not a host name or address", param="names")
     return bare
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _names_of(host: str) -> list[str]:

@@ -51,6 +51,8 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._carrier: asyncio.Transport | None = None
+        self._opened = False
+        self._early = b""
         self._outflow: Outflow = cast(Outflow, None)
         self._current: Exchange | None = None
         self._incoming: Exchange | None = None
@@ -81,14 +83,19 @@ class Connection(asyncio.Protocol):
         """The handshake is done: what is written to ``transport`` goes out over ``carrier``."""
         transport.set_write_buffer_limits(_TLS_BUFFER_BYTES)
         self._open(transport, carrier)
+        early, self._early = self._early, b""
+        if early:
+            self.data_received(early)
 
     def _open(self, transport: asyncio.Transport, carrier: asyncio.Transport | None) -> None:
-        self._transport, self._carrier = transport, carrier
+        self._transport, self._carrier, self._opened = transport, carrier, True
         self._outflow = Outflow(transport, carrier, self._limits.stall_s)
         self.receive_deadline = time.monotonic() + self._limits.head_s
         self._listener.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if not self._opened:
+            return  # its handshake failed: it never was one
         self._listener.closed(self)
         self._deaf = True
         self.receive_deadline = self.output_due = _NEVER
@@ -102,10 +109,15 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """A client that will send no more is taken to have left: the transport closes, and the call is cancelled."""
-        self._watch_output()
+        if self._opened:
+            self._watch_output()
         return False
 
     def data_received(self, data: bytes) -> None:
+        if not self._opened:
+            # The client's first request may come with the end of its handshake, a turn before we are told of that.
+            self._early += data
+            return
         if self._deaf:
             self._discarded += len(data)
             if self._discarded > self._limits.linger_bytes:

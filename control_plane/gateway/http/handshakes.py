@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
@@ -41,7 +40,7 @@ class Handshakes:
 
     def protocol(self) -> Handshake:
         """For a socket that was just accepted."""
-        return Handshake(self)
+        return Handshake(self, self._limits.handshake_s)
 
     def stop(self) -> None:
         self.closing = True
@@ -60,59 +59,92 @@ class Handshakes:
     def ended(self, handshake: Handshake) -> None:
         self._running.pop(handshake, None)
 
-    async def shake(self, handshake: Handshake, transport: asyncio.Transport) -> None:
+    async def shake(self, handshake: Handshake, transport: asyncio.Transport, hello: bytes, left_s: float) -> None:
+        """From a client's first bytes to its connection, in what is left of its time."""
         loop = asyncio.get_running_loop()
         connection = self._connection()
         try:
-            secure = await loop.start_tls(
-                transport,
-                connection,
-                self._certificate.context,
-                server_side=True,
-                ssl_handshake_timeout=self._limits.handshake_s,
-                ssl_shutdown_timeout=_CLOSE_S,
+            starting = loop.create_task(
+                loop.start_tls(
+                    transport,
+                    connection,
+                    self._certificate.context,
+                    server_side=True,
+                    ssl_handshake_timeout=left_s,
+                    ssl_shutdown_timeout=_CLOSE_S,
+                )
             )
-        except (OSError, asyncio.CancelledError) as error:
+            # The task's first step has the loop call whoever reads from now on, then read on. In between belongs what
+            # was read already: this is called after that step, and has the loop call ``_feed`` after those two.
+            loop.call_soon(loop.call_soon, _feed, transport, hello)
+            secure = await starting
+        except (OSError, asyncio.CancelledError):
             # Also what is no TLS at all, and a client that does not trust us.
             self.failed += 1
             transport.abort()
-            if isinstance(error, ssl.SSLError) and error.reason not in _COMMON:
-                log.debug("a TLS handshake failed", extra={"reason": error.reason})
             return
         except Exception:
+            self.failed += 1
             log.exception("a TLS handshake broke")
             transport.abort()
             return
         finally:
             self.ended(handshake)
-        if secure is None or self.closing:
+        if secure is None or secure.is_closing() or self.closing:
+            self.failed += 1
             transport.abort()
             return
         connection.secured(secure, transport)
 
 
 class Handshake(asyncio.Protocol):
-    """The first owner of an accepted socket: it reads nothing, and hands over."""
+    """The first owner of an accepted socket. Until its first bytes it costs no more than that."""
 
-    def __init__(self, handshakes: Handshakes) -> None:
+    def __init__(self, handshakes: Handshakes, patience_s: float) -> None:
         self._handshakes = handshakes
-        self._transport: asyncio.Transport | None = None
+        self._patience_s = patience_s
+        self._transport: asyncio.Transport = cast(asyncio.Transport, None)
+        self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.pause_reading()
+        self._timer = asyncio.get_running_loop().call_later(self._patience_s, self._too_late)
         self._handshakes.began(self)
-        if not self._transport.is_closing():
-            self._task = asyncio.get_running_loop().create_task(self._handshakes.shake(self, self._transport))
+
+    def data_received(self, data: bytes) -> None:
+        """The client's hello, or its beginning."""
+        if self._task is not None or self._timer is None:
+            return
+        loop = asyncio.get_running_loop()
+        left_s = max(self._timer.when() - loop.time(), 0.001)
+        self._timer.cancel()
+        self._transport.pause_reading()
+        self._task = loop.create_task(self._handshakes.shake(self, self._transport, data, left_s))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._handshakes.ended(self)
+        self._end()
 
     def abort(self) -> None:
+        self._end()
+        self._transport.abort()
+
+    def _too_late(self) -> None:
+        self._handshakes.failed += 1
+        self.abort()
+
+    def _end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         self._handshakes.ended(self)
-        if self._transport is not None:
-            self._transport.abort()
 
 
-_COMMON = frozenset(("HTTP_REQUEST", "WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING"))
+def _feed(transport: asyncio.Transport, data: bytes) -> None:
+    """Give TLS the bytes that were read before it was there."""
+    protocol = cast(asyncio.BufferedProtocol, transport.get_protocol())
+    while data and not transport.is_closing():
+        room = protocol.get_buffer(len(data))
+        size = min(len(room), len(data))
+        memoryview(room)[:size] = data[:size]
+        protocol.buffer_updated(size)
+        data = data[size:]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +25,7 @@ from control_plane.contracts.worker import Delta, Done, Finish, FinishReason
 from control_plane.gateway.http.limits import Limits
 from control_plane.gateway.options import GatewayOptions
 from control_plane.gateway.server import Gateway
+from control_plane.trust.keyring import Keyring
 from tests.unit.gateway.fakes import StubRouter, Submitted, until
 from tests.unit.gateway.tokenizers import bundle
 
@@ -30,6 +34,20 @@ MODEL = "m"
 CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
 GENEROUS_S = 20.0
+
+
+@dataclass(frozen=True)
+class Https:
+    """A keyring with a server's certificate, for rigs that speak TLS."""
+
+    keyring: Keyring
+
+    def client(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(self.keyring.ca))
+
+
+https: ContextVar[Https | None] = ContextVar("https", default=None)
+"""Whether gateways of this test are HTTPS."""
 
 
 class Keys:
@@ -149,6 +167,12 @@ class RawClient:
     def close(self) -> None:
         self.writer.close()
 
+    def half_close(self) -> None:
+        """Say that no more will be sent (FIN); over TLS without a word of it in TLS."""
+        sock = self.writer.get_extra_info("socket")
+        with socket.socket(fileno=os.dup(sock.fileno())) as same:
+            same.shutdown(socket.SHUT_WR)
+
     def reset(self) -> None:
         """Leave without a goodbye (RST)."""
         sock = self.writer.get_extra_info("socket")
@@ -167,7 +191,9 @@ class Rig:
     clients: list[RawClient] = field(default_factory=list)
 
     async def connect(self) -> RawClient:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.gateway.port, limit=2**22)
+        secure = https.get()
+        tls = secure.client() if secure is not None else None
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.gateway.port, limit=2**22, ssl=tls)
         self.clients.append(RawClient(reader, writer))
         return self.clients[-1]
 
@@ -223,10 +249,17 @@ def request(
 
 
 @asynccontextmanager
-async def gateway(*, wait_s: float = 30.0, grace_s: float = 5.0, **limits: Any) -> AsyncIterator[Rig]:
+async def gateway(
+    *, wait_s: float = 30.0, grace_s: float = 5.0, cors_origins: tuple[str, ...] = (), **limits: Any
+) -> AsyncIterator[Rig]:
     """A gateway that serves the model "m"; ``limits`` are those of ``Limits``."""
     keys, router = Keys(), PlayedRouter({MODEL: bundle()})
-    async with serving(router, keys, wait_s=wait_s, grace_s=grace_s, **limits) as (made, http, stop, served):
+    async with serving(router, keys, wait_s=wait_s, grace_s=grace_s, cors_origins=cors_origins, **limits) as (
+        made,
+        http,
+        stop,
+        served,
+    ):
         rig = Rig(made, router, keys, http, stop, served)
         try:
             yield rig
@@ -237,11 +270,21 @@ async def gateway(*, wait_s: float = 30.0, grace_s: float = 5.0, **limits: Any) 
 
 @asynccontextmanager
 async def serving(
-    router: Router, keys: Keys, *, wait_s: float = 30.0, grace_s: float = 5.0, **limits: Any
+    router: Router,
+    keys: Keys,
+    *,
+    wait_s: float = 30.0,
+    grace_s: float = 5.0,
+    cors_origins: tuple[str, ...] = (),
+    **limits: Any,
 ) -> AsyncIterator[tuple[Gateway, httpx.AsyncClient, asyncio.Event, asyncio.Task[None]]]:
     """A gateway in front of a router, a client with a key, and the means to stop it."""
     stop = asyncio.Event()
-    options = GatewayOptions(port=0, wait_s=wait_s, limits=Limits(**limits))
+    secure = https.get()
+    certificate = secure.keyring.server if secure is not None else None
+    options = GatewayOptions(
+        port=0, wait_s=wait_s, certificate=certificate, cors_origins=cors_origins, limits=Limits(**limits)
+    )
     made = Gateway(options, keys, registry=CollectorRegistry())
     served = asyncio.create_task(made.serve(router, stop, grace_s=grace_s))
     headers = {"authorization": f"Bearer {KEY}"}

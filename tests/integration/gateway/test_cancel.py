@@ -16,7 +16,7 @@ from control_plane.gateway.prompt.model_prompt import ModelPrompt
 from tests.integration.gateway.rig import RawClient, Rig, chat_body, echo_words, gateway, request, say
 from tests.unit.gateway.fakes import until
 
-LEAVE: list[Callable[[RawClient], Any]] = [RawClient.close, RawClient.reset, lambda client: client.writer.write_eof()]
+LEAVE: list[Callable[[RawClient], Any]] = [RawClient.close, RawClient.reset, RawClient.half_close]
 leaving = pytest.mark.parametrize("leave", LEAVE, ids=["close", "reset", "half-close"])
 either = pytest.mark.parametrize("stream", [True, False], ids=["stream", "plain"])
 
