@@ -54,9 +54,8 @@ class OperatorClient:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._channel = open_channel(target.address, target.credentials, Role.CONTROL_PLANE)
-        stub: Any = OperatorStub
-        self._stub = stub(self._channel)
+        self._opened_with = _stamp(target.credentials)
+        self._channels = [self._open()]
         self._metadata = (("authorization", f"Bearer {target.operator_key}"),)
 
     @classmethod
@@ -79,7 +78,22 @@ class OperatorClient:
         await self.close()
 
     async def close(self) -> None:
-        await self._channel.close()
+        for channel in self._channels:
+            await channel.close()
+
+    def _open(self) -> grpc.aio.Channel:
+        channel = open_channel(self.target.address, self.target.credentials, Role.CONTROL_PLANE)
+        make_stub: Any = OperatorStub
+        self._made_stub = make_stub(channel)
+        return channel
+
+    @property
+    def _stub(self) -> Any:
+        """For new calls. Credentials that were renewed want another channel; calls that run keep theirs."""
+        if (stamp := _stamp(self.target.credentials)) != self._opened_with:
+            self._opened_with = stamp
+            self._channels.append(self._open())
+        return self._made_stub
 
     async def get_snapshot(self, *, finished_requests: bool = False) -> Snapshot:
         request = pb.GetSnapshotRequest(finished_requests=finished_requests)
@@ -201,6 +215,17 @@ class OperatorClient:
 
     def _unreachable(self, cause: str) -> Unreachable:
         return Unreachable(f"cannot reach the control plane at {self.target.address}: {cause}", hint="inferdeck up")
+
+
+def _stamp(credentials: str) -> tuple[int, int]:
+    """What changes when the file is replaced."""
+    if not credentials:
+        return (0, 0)
+    try:
+        found = os.stat(credentials)
+    except OSError:
+        return (0, 0)
+    return (found.st_ino, found.st_mtime_ns)
 
 
 def _snapshot(message: pb.Snapshot, ended: dict[tuple[object, ...], RequestView]) -> Snapshot:

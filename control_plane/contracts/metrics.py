@@ -53,6 +53,14 @@ GATEWAY_CONNECTIONS_DROPPED = Metric(
     Kind.COUNTER,
     "Client connections that were ended at once because as many as there may be were open.",
 )
+GATEWAY_HANDSHAKES_FAILED = Metric(
+    "inferdeck_gateway_tls_handshakes_failed_total",
+    Kind.COUNTER,
+    "TLS handshakes that came to nothing, for want of time or trust, or because younger ones needed their place.",
+)
+GATEWAY_CERTIFICATE_EXPIRES = Metric(
+    "inferdeck_gateway_certificate_expires_unix", Kind.GAUGE, "When the certificate in use expires, in Unix time."
+)
 GATEWAY_PROMPT_TOKENS = Metric(
     "inferdeck_gateway_prompt_tokens", Kind.COUNTER, "Prompt tokens of calls that were submitted.", ("model",)
 )

@@ -84,6 +84,11 @@ class Gateway:
             cpu_s=usage.ru_utime + usage.ru_stime,
         )
 
+    def _tell_of_tls(self, certificate: ServerCertificate, listener: Listener) -> None:
+        self._figures.gauges[metrics.GATEWAY_CERTIFICATE_EXPIRES] = lambda: int(certificate.not_after)
+        if (handshakes := listener.handshakes) is not None:
+            self._figures.totals[metrics.GATEWAY_HANDSHAKES_FAILED] = lambda: handshakes.failed
+
     def close(self) -> None:
         """Give the port back without having served."""
         self._socket.close()
@@ -106,6 +111,8 @@ class Gateway:
             metrics.GATEWAY_CONNECTIONS: lambda: len(listener.connections),
         }
         figures.totals = {metrics.GATEWAY_CONNECTIONS_DROPPED: lambda: listener.dropped}
+        if self.certificate is not None:
+            self._tell_of_tls(self.certificate, listener)
         self._registry.register(figures)
         # What is alive by now stays alive: keep it out of the collector's way, whose long pauses would be everyone's.
         gc.collect()

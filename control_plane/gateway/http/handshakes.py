@@ -21,14 +21,14 @@ the client still reads."""
 
 
 class Handshakes:
-    """``failed`` counts handshakes that came to nothing; ``evicted`` those that made way for younger ones.
+    """``failed`` counts handshakes that came to nothing, those that made way for younger ones included.
 
     A silent client holds a place for ``handshake_s`` at most, and while others come no longer than they need: where all
     places are taken the oldest makes way, which an honest client's, done in a moment, hardly ever is.
     """
 
     def __init__(self, certificate: ServerCertificate, limits: Limits, connection: Callable[[], Connection]) -> None:
-        self.failed = self.evicted = 0
+        self.failed = 0
         self.closing = False
         self._certificate = certificate
         self._limits = limits
@@ -52,7 +52,6 @@ class Handshakes:
             handshake.abort()
             return
         if len(self._running) >= self._limits.handshakes:
-            self.evicted += 1
             next(iter(self._running)).abort()
         self._running[handshake] = None
 
@@ -109,7 +108,7 @@ class Handshake(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._timer = asyncio.get_running_loop().call_later(self._patience_s, self._too_late)
+        self._timer = asyncio.get_running_loop().call_later(self._patience_s, self.abort)
         self._handshakes.began(self)
 
     def data_received(self, data: bytes) -> None:
@@ -126,12 +125,10 @@ class Handshake(asyncio.Protocol):
         self._end()
 
     def abort(self) -> None:
+        if self._task is None:
+            self._handshakes.failed += 1
         self._end()
         self._transport.abort()
-
-    def _too_late(self) -> None:
-        self._handshakes.failed += 1
-        self.abort()
 
     def _end(self) -> None:
         if self._timer is not None:
@@ -143,8 +140,8 @@ def _feed(transport: asyncio.Transport, data: bytes) -> None:
     """Give TLS the bytes that were read before it was there."""
     protocol = cast(asyncio.BufferedProtocol, transport.get_protocol())
     while data and not transport.is_closing():
-        room = protocol.get_buffer(len(data))
+        room = memoryview(protocol.get_buffer(len(data)))
         size = min(len(room), len(data))
-        memoryview(room)[:size] = data[:size]
+        room[:size] = data[:size]
         protocol.buffer_updated(size)
         data = data[size:]

@@ -34,7 +34,7 @@ def test_the_platform_uses_its_own_authority_by_itself(secure: Platform, tmp_pat
     ca = secure.home / "tls" / "ca.pem"
     assert (url.startswith("https://127.0.0.1:"), facts["gateway_ca"]) == (True, str(ca))
     assert secure.run("chat", "hi", "--max-tokens", "4").stdout.strip()
-    assert json.loads(secure.run("load", "-n", "4", "-c", "2", "-o", "json").stdout)["calls"]["ok"] == 4
+    assert json.loads(secure.run("load", "-n", "4", "-c", "2", "-o", "json").stdout)["requests"]["ok"] == 4
     assert len(secure.read("get", "workers")) == 1
     key = secure.run("key", "--reveal").stdout.strip()
     key_file = secure.home / "api.key"
