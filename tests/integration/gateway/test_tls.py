@@ -70,6 +70,7 @@ async def test_the_certificate_is_for_the_names_that_were_asked_for(rig: Rig, se
         await asyncio.to_thread(shake, rig, secure.client(), "example.com")
 
 
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion")
 async def test_tls_1_2_or_later_and_http_1_1(rig: Rig, secure: Https) -> None:
     context = secure.client()
     context.set_alpn_protocols(["h2", "http/1.1"])
