@@ -226,6 +226,7 @@ class _Servicer(worker_pb2_grpc.WorkerServicer):
         try:
             self._submit(wire, stream)
         except InferDeckError as error:
+            _log.info("a call was refused", extra={"request_id": request_id, "reason": str(error.reason)})
             stream.fail(number, CallError(str(error.reason), error.message, error.param or ""))
         except Exception:
             _log.exception("a call could not be started", extra={"request_id": request_id})
