@@ -21,20 +21,16 @@ from control_plane.contracts.errors import (
     InferDeckError,
     InvalidRequest,
     RequestTimeout,
-    TooLarge,
     Unavailable,
 )
 from control_plane.gateway.http.exchange import Exchange
-from control_plane.gateway.http.head import Head, too_large, without_offer
+from control_plane.gateway.http.head import Head, body_too_large, too_large, without_offer
 from control_plane.gateway.http.outflow import Outflow
 
 if TYPE_CHECKING:
     from control_plane.gateway.http.listener import Listener
 
 _NEVER = math.inf
-
-_TLS_BUFFER_BYTES = 64 * 1024
-"""Unsent bytes at which writing is paused, as without TLS; the loop's own limit for TLS is eight times that."""
 
 
 class _Refused(Exception):
@@ -50,9 +46,6 @@ class Connection(asyncio.Protocol):
         self._limits = listener.limits
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
-        self._carrier: asyncio.Transport | None = None
-        self._opened = False
-        self._early = b""
         self._outflow: Outflow = cast(Outflow, None)
         self._current: Exchange | None = None
         self._incoming: Exchange | None = None
@@ -76,26 +69,14 @@ class Connection(asyncio.Protocol):
 
     # the transport's side
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._open(cast(asyncio.Transport, transport), None)
-
-    def secured(self, transport: asyncio.Transport, carrier: asyncio.Transport) -> None:
-        """The handshake is done: what is written to ``transport`` goes out over ``carrier``."""
-        transport.set_write_buffer_limits(_TLS_BUFFER_BYTES)
-        self._open(transport, carrier)
-        early, self._early = self._early, b""
-        if early:
-            self.data_received(early)
-
-    def _open(self, transport: asyncio.Transport, carrier: asyncio.Transport | None) -> None:
-        self._transport, self._carrier, self._opened = transport, carrier, True
-        self._outflow = Outflow(transport, carrier, self._limits.stall_s)
+    def connection_made(self, transport: asyncio.BaseTransport, carrier: asyncio.Transport | None = None) -> None:
+        """``carrier`` is what TLS goes out over, where there is TLS."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._outflow = Outflow(self._transport, carrier, self._limits.stall_s)
         self.receive_deadline = time.monotonic() + self._limits.head_s
         self._listener.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if not self._opened:
-            return  # its handshake failed: it never was one
         self._listener.closed(self)
         self._deaf = True
         self.receive_deadline = self.output_due = _NEVER
@@ -109,15 +90,10 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """A client that will send no more is taken to have left: the transport closes, and the call is cancelled."""
-        if self._opened:
-            self._watch_output()
+        self._watch_output()
         return False
 
     def data_received(self, data: bytes) -> None:
-        if not self._opened:
-            # The client's first request may come with the end of its handshake, a turn before we are told of that.
-            self._early += data
-            return
         if self._deaf:
             self._discarded += len(data)
             if self._discarded > self._limits.linger_bytes:
@@ -180,7 +156,7 @@ class Connection(asyncio.Protocol):
         if (length := head.fields.get(b"content-length")) is not None:
             exchange.content_length = int(length)
             if exchange.content_length > limits.body_bytes:
-                exchange.unread = self._too_large()
+                exchange.unread = body_too_large(limits)
         self._in_head = False
         self._body_size = self._gap = 0
         self._incoming = self._latest = exchange
@@ -195,7 +171,7 @@ class Connection(asyncio.Protocol):
         exchange.fresh = True
         self._body_size += len(body)
         if self._body_size > self._limits.body_bytes:
-            exchange.unread = self._too_large()
+            exchange.unread = body_too_large(self._limits)
         elif exchange.method != b"POST":
             # Nothing else here takes a body: it is read, and not kept.
             return
@@ -241,8 +217,8 @@ class Connection(asyncio.Protocol):
 
     @property
     def forsaken(self) -> bool:
-        """The client closed its side without saying so in TLS, and does not take what waits: nobody tells us then."""
-        return self._carrier is not None and not self._closing and self._carrier.is_closing()
+        """The client closed below TLS, and does not take what waits: nobody tells us then."""
+        return self._outflow.cut_off and not self._closing
 
     def done(self, exchange: Exchange) -> None:
         """The response is whole: the next request, if this connection lives on."""
@@ -269,7 +245,7 @@ class Connection(asyncio.Protocol):
             if self._outflow.stalled(now):
                 self.abort()
                 return
-            # Of a TLS connection that is being closed nobody says that it is not paused any more.
+            # With TLS nobody says of a connection that is being closed that it is not paused any more.
             if (self._closing or not self._paused) and not self._outflow.unsent:
                 self.output_due = _NEVER
                 if self._closing:
@@ -349,7 +325,10 @@ class Connection(asyncio.Protocol):
         """
         if self._closing:
             return
-        self._drop_waiting()
+        while self._waiting:
+            exchange = self._waiting.popleft()
+            exchange.gone()
+            self._app.ended(exchange)
         still_sending = self._in_head or self._incoming is not None or self._refusal is not None
         self._deaf = self._closing = True
         self.receive_deadline = _NEVER
@@ -359,12 +338,6 @@ class Connection(asyncio.Protocol):
             self._transport.write_eof()
         else:
             self._transport.close()
-
-    def _drop_waiting(self) -> None:
-        while self._waiting:
-            exchange = self._waiting.popleft()
-            exchange.gone()
-            self._app.ended(exchange)
 
     # parsing
 
@@ -423,6 +396,3 @@ class Connection(asyncio.Protocol):
                 self._refusal = too_large()
         elif self._incoming is not None and self._gap > limits.head_bytes:
             self._refusal = too_large()
-
-    def _too_large(self) -> TooLarge:
-        return TooLarge(f"The request body is larger than {self._limits.body_bytes} bytes.")

@@ -13,6 +13,9 @@ from control_plane.gateway.http.limits import Limits
 if TYPE_CHECKING:
     from control_plane.gateway.http.connection import Connection
 
+_BUFFER_BYTES = 64 * 1024
+"""Unsent bytes at which writing is paused, as without TLS; the loop's own limit for TLS is eight times that."""
+
 log = logging.getLogger(__name__)
 
 _CLOSE_S = 3600.0
@@ -61,12 +64,12 @@ class Handshakes:
     async def shake(self, handshake: Handshake, transport: asyncio.Transport, hello: bytes, left_s: float) -> None:
         """From a client's first bytes to its connection, in what is left of its time."""
         loop = asyncio.get_running_loop()
-        connection = self._connection()
+        doorstep = Doorstep()
         try:
             starting = loop.create_task(
                 loop.start_tls(
                     transport,
-                    connection,
+                    doorstep,
                     self._certificate.context,
                     server_side=True,
                     ssl_handshake_timeout=left_s,
@@ -93,7 +96,12 @@ class Handshakes:
             self.failed += 1
             transport.abort()
             return
-        connection.secured(secure, transport)
+        secure.set_write_buffer_limits(_BUFFER_BYTES)
+        connection = self._connection()
+        secure.set_protocol(connection)
+        connection.connection_made(secure, transport)
+        if doorstep.early and not secure.is_closing():
+            connection.data_received(doorstep.early)
 
 
 class Handshake(asyncio.Protocol):
@@ -134,6 +142,17 @@ class Handshake(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self._handshakes.ended(self)
+
+
+class Doorstep(asyncio.Protocol):
+    """Stands for a connection while there is none: a client's first request may come with the end of its handshake, a
+    turn before we are told of that."""
+
+    def __init__(self) -> None:
+        self.early = b""
+
+    def data_received(self, data: bytes) -> None:
+        self.early += data
 
 
 def _feed(transport: asyncio.Transport, data: bytes) -> None:

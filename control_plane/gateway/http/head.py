@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from control_plane.contracts.errors import HeadersTooLarge, InferDeckError, InvalidRequest
+from control_plane.contracts.errors import HeadersTooLarge, InferDeckError, InvalidRequest, TooLarge
 from control_plane.gateway.http.limits import Limits
 
 _READ_FIELDS = frozenset(
@@ -72,6 +72,10 @@ class Head:
 
 def too_large() -> HeadersTooLarge:
     return HeadersTooLarge("The request's headers are too large or too many.")
+
+
+def body_too_large(limits: Limits) -> TooLarge:
+    return TooLarge(f"The request body is larger than {limits.body_bytes} bytes.")
 
 
 def without_offer(method: bytes, target: bytes, version: str, fields: dict[bytes, bytes]) -> bytes:

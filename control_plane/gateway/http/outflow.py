@@ -42,6 +42,11 @@ class Outflow:
         waiting = self._transport.get_write_buffer_size()
         return waiting if self._carrier is None else waiting + self._carrier.get_write_buffer_size()
 
+    @property
+    def cut_off(self) -> bool:
+        """What carries TLS closes by itself: the client's end of it is shut."""
+        return self._carrier is not None and self._carrier.is_closing()
+
     def watch(self) -> None:
         """Count from now on what the client takes."""
         self._taken = self._written - self.unsent - self._on_its_way()
