@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import ipaddress
-import os
 import ssl
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -146,10 +144,3 @@ def _unreadable_key(key: Path) -> str | None:
     except OSError as error:
         return f"{key} cannot be read: {(error.strerror or str(error)).lower()}"
     return None
-
-
-def readable_by_others(path: Path) -> bool:
-    try:
-        return bool(stat.S_IMODE(os.stat(path).st_mode) & 0o077)
-    except OSError:
-        return False
