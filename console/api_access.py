@@ -10,6 +10,7 @@ from pathlib import Path
 from console.completion import Answer
 from console.home import Home, Unreachable, read_key, shown_path
 from console.http import Broken, Connections, Endpoint
+from console.trust import Trust
 from control_plane.contracts.errors import InferDeckError, NotFound, Unauthenticated
 
 
@@ -22,19 +23,29 @@ class ApiKey:
         return f"ApiKey({self.name!r})"
 
 
-def endpoint_of(home: Home, url: str | None) -> Endpoint:
+def endpoint_of(home: Home, url: str | None, ca: str | None = None) -> Endpoint:
     """The endpoint that was named, else the home's first gateway, which serves on without a control plane.
 
-    Raises Unreachable when the home has none.
+    ``ca`` is a PEM file of authorities to trust; the home's own gateway needs none. Raises Unreachable when the home
+    has no gateway.
     """
     if url is not None:
-        return Endpoint.parse(url)
+        return Endpoint.parse(url, Trust(ca or ""))
     urls = home.gateway_urls()
     if urls:
-        return Endpoint.parse(urls[0])
+        return Endpoint.parse(urls[0], Trust(ca) if ca else trust_of(home))
     if home.running() is None:
         raise home.absent()
     raise Unreachable(f"the platform in {home.shown} has no gateway yet", hint="inferdeck get gateways")
+
+
+def trust_of(home: Home) -> Trust:
+    """How the home's own gateway is known to be the one."""
+    state = home.state()
+    if state is not None and state.gateway_certificate:
+        return Trust(pinned=state.gateway_certificate)
+    own = Path(state.gateway_ca) if state is not None and state.gateway_ca else home.path / "tls" / "ca.pem"
+    return Trust(str(own)) if own.exists() else Trust()
 
 
 def keys_of(home: Home, url: str | None, files: list[str], variable: str | None) -> list[ApiKey]:

@@ -24,14 +24,15 @@ from console.home import Home, Target, Unreachable, target_for
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.failure import Failure
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, RequestView, ShutdownProgress, Snapshot
+from control_plane.contracts.identity import Role
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, TraceState
 from control_plane.contracts.timeline import Timeline
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.v1 import worker_pb2
 from control_plane.contracts.v1.operator_pb2_grpc import OperatorStub
-from control_plane.contracts.wire.channel import CLIENT_OPTIONS
 from control_plane.contracts.wire.convert import from_wire, to_wire
 from control_plane.contracts.wire.failures import failures_from_wire
+from control_plane.contracts.wire.secure import open_channel
 from control_plane.contracts.wire.status import REASON_KEY, error_from
 from control_plane.contracts.wire.steps import step_frame_from_wire
 
@@ -55,11 +56,8 @@ class OperatorClient:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._channel = grpc.aio.insecure_channel(target.address, options=CLIENT_OPTIONS)
-        stub: Any = OperatorStub
-        self._stub = stub(self._channel)
-        self.access = AccessClient(self._channel, self._unary)
-        self.history = HistoryClient(self._channel, self._unary)
+        self._opened_with = _stamp(target.credentials)
+        self._channels = [self._open()]
         self._metadata = (("authorization", f"Bearer {target.operator_key}"),)
 
     @classmethod
@@ -82,7 +80,39 @@ class OperatorClient:
         await self.close()
 
     async def close(self) -> None:
-        await self._channel.close()
+        for channel in self._channels:
+            await channel.close()
+
+    def _open(self) -> grpc.aio.Channel:
+        channel = open_channel(self.target.address, self.target.credentials, Role.CONTROL_PLANE)
+        make_stub: Any = OperatorStub
+        self._made_stub = make_stub(channel)
+        self._made_access = AccessClient(channel, self._unary)
+        self._made_history = HistoryClient(channel, self._unary)
+        return channel
+
+    def _follow_credentials(self) -> None:
+        """For new calls. Credentials that were renewed want another channel; calls that run keep theirs."""
+        if (stamp := _stamp(self.target.credentials)) != self._opened_with:
+            self._opened_with = stamp
+            self._channels.append(self._open())
+
+    @property
+    def _stub(self) -> Any:
+        self._follow_credentials()
+        return self._made_stub
+
+    @property
+    def access(self) -> AccessClient:
+        """Keys, policy, operators and the audit."""
+        self._follow_credentials()
+        return self._made_access
+
+    @property
+    def history(self) -> HistoryClient:
+        """Conversations."""
+        self._follow_credentials()
+        return self._made_history
 
     async def get_snapshot(self, *, finished_requests: bool = False) -> Snapshot:
         request = pb.GetSnapshotRequest(finished_requests=finished_requests)
@@ -204,6 +234,17 @@ class OperatorClient:
 
     def _unreachable(self, cause: str) -> Unreachable:
         return Unreachable(f"cannot reach the control plane at {self.target.address}: {cause}", hint="inferdeck up")
+
+
+def _stamp(credentials: str) -> tuple[int, int]:
+    """What changes when the file is replaced."""
+    if not credentials:
+        return (0, 0)
+    try:
+        found = os.stat(credentials)
+    except OSError:
+        return (0, 0)
+    return (found.st_ino, found.st_mtime_ns)
 
 
 def _snapshot(message: pb.Snapshot, ended: dict[tuple[object, ...], RequestView]) -> Snapshot:

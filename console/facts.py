@@ -23,6 +23,7 @@ def facts(home: Home, state: State, snapshot: Snapshot) -> dict[str, Any]:
         "api_address": state.api_address,
         "api_key_path": state.api_key_path,
         "operator_key_path": state.operator_key_path,
+        "gateway_ca": state.gateway_ca or None,
         "log_path": state.log_path or str(home.log_path),
         "models": [model.name for model in snapshot.models],
         "workers": [worker.id for worker in snapshot.workers],
@@ -32,6 +33,8 @@ def facts(home: Home, state: State, snapshot: Snapshot) -> dict[str, Any]:
 def fact_lines(home: Home, state: State, snapshot: Snapshot) -> list[tuple[str, str]]:
     """For people: label and text."""
     lines = [("gateway", f"{base_url(url)}") for url in state.gateway_urls]
+    if state.gateway_ca:
+        lines.append(("trust", f"{shown_path(Path(state.gateway_ca))} (curl --cacert, SSL_CERT_FILE)"))
     lines.append(("API key", f"in {shown_path(Path(state.api_key_path))}"))
     for pool in snapshot.pools:
         engines = sorted(
@@ -55,12 +58,17 @@ def base_url(url: str) -> str:
     return url if url.endswith("/v1") else f"{url}/v1"
 
 
+def trusting(state: State) -> str:
+    """The option by which curl knows the gateway, where it is HTTPS and not known by itself."""
+    return f"--cacert {shlex.quote(state.gateway_ca)} " if state.gateway_ca else ""
+
+
 def curl(state: State, model: str) -> list[str]:
     """A streamed call, ready to paste; the key stays in its file until the shell reads it."""
     body = {"model": model, "stream": True, "messages": [{"role": "user", "content": "Why is the sky blue?"}]}
     key = shlex.quote(state.api_key_path)
     return [
-        f"curl -N {base_url(state.gateway_urls[0])}/chat/completions \\",
+        f"curl -N {trusting(state)}{base_url(state.gateway_urls[0])}/chat/completions \\",
         f'  -H "Authorization: Bearer $(cat {key})" -H "Content-Type: application/json" \\',
         f"  -d {shlex.quote(json.dumps(body))}",
     ]

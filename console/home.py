@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from console.leftovers import Leftover, leftovers
+from control_plane.contracts.addresses import is_loopback
 from control_plane.contracts.errors import InvalidRequest, Unauthenticated, Unavailable
 from control_plane.contracts.worker_spec import start_ticks
 
@@ -35,6 +36,10 @@ class State:
     version: str = ""
     started_unix: float = 0.0
     log_path: str = ""
+    api_secure: bool = False
+    operator_credentials: str = ""
+    gateway_ca: str = ""
+    gateway_certificate: str = ""
 
     @property
     def alive(self) -> bool:
@@ -43,11 +48,13 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where the operators' API is, the key that opens it, and how a person would name the place."""
+    """Where the operators' API is, the key that opens it, and how a person would name the place. ``credentials`` is the
+    file that proves an operator where the API speaks mutual TLS, else empty."""
 
     address: str
     operator_key: str
     context: str
+    credentials: str = ""
 
     def __repr__(self) -> str:
         return f"Target({self.address!r}, {self.context!r})"
@@ -133,7 +140,8 @@ class Home:
         if state is None:
             raise self.absent()
         key = read_key(Path(state.operator_key_path or self.operator_key_path))
-        return Target(state.api_address, key, f"{self.shown} ({state.api_address})")
+        credentials = state.operator_credentials if state.api_secure else ""
+        return Target(state.api_address, key, f"{self.shown} ({state.api_address})", credentials)
 
 
 def shown_path(path: Path) -> str:
@@ -154,15 +162,24 @@ def read_key(path: Path) -> str:
     return key
 
 
-def target_for(home: Home, server: str | None = None, operator_key_file: str | None = None) -> Target:
-    """The target that ``--server`` and ``--operator-key-file`` name, else the home's own."""
+def target_for(
+    home: Home, server: str | None = None, operator_key_file: str | None = None, operator_cert_file: str | None = None
+) -> Target:
+    """The target that ``--server``, ``--operator-key-file`` and ``--operator-cert-file`` name, else the home's own.
+
+    What is not on this machine is never talked to in the clear.
+    """
     if server is None:
         target = home.target()
-        if operator_key_file is None:
-            return target
-        return Target(target.address, read_key(Path(operator_key_file)), target.context)
+        key = target.operator_key if operator_key_file is None else read_key(Path(operator_key_file))
+        return Target(target.address, key, target.context, operator_cert_file or target.credentials)
     host, colon, port = server.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise InvalidRequest(f"--server {server!r} is not HOST:PORT, for example 127.0.0.1:8090", param="server")
     path = Path(operator_key_file) if operator_key_file else home.operator_key_path
-    return Target(server, read_key(path), server)
+    state = home.running()
+    own = state is not None and state.api_secure and state.api_address == server
+    credentials = operator_cert_file or ""
+    if not credentials and (own or not is_loopback(host)):
+        credentials = str(home.path / "tls" / "peers" / "operator.pem")
+    return Target(server, read_key(path), server, credentials)

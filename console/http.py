@@ -21,9 +21,12 @@ from urllib.parse import urlsplit
 import httptools
 
 from console.home import Unreachable
+from console.trust import Trust
 from control_plane.contracts.errors import InvalidRequest
 
 CONNECT_TIMEOUT_S = 5.0
+
+_SYSTEM = Trust()
 
 
 class Broken(Exception):
@@ -38,9 +41,10 @@ class Endpoint:
     host: str
     port: int
     path: str
+    trust: Trust = _SYSTEM
 
     @classmethod
-    def parse(cls, url: str) -> Endpoint:
+    def parse(cls, url: str, trust: Trust = _SYSTEM) -> Endpoint:
         """Raises InvalidRequest for what is no http(s) address; a missing path means ``/v1``."""
         try:
             parts = urlsplit(url)
@@ -54,6 +58,7 @@ class Endpoint:
             parts.hostname,
             port or (443 if parts.scheme == "https" else 80),
             parts.path.rstrip("/") or "/v1",
+            trust,
         )
 
     @property
@@ -167,7 +172,7 @@ class Connections:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self._idle: list[Connection] = []
-        self._tls = ssl.create_default_context() if endpoint.scheme == "https" else None
+        self._tls = endpoint.trust.context() if endpoint.scheme == "https" else None
 
     async def ask(self, request: bytes, listener: Listener) -> None:
         """One request on a connection of its own while it lasts. Raises Unreachable or Broken. Cancelling drops it."""
@@ -197,9 +202,16 @@ class Connections:
             raise Unreachable(f"cannot reach {at.url}: no answer in {CONNECT_TIMEOUT_S:g} s") from None
         except ssl.SSLError as error:
             raise Unreachable(
-                f"no TLS with {at.url}: {(error.reason or str(error)).lower().replace('_', ' ')}"
+                f"no TLS with {at.url}: {_why(error)}",
+                hint="--ca FILE names whom to trust" if isinstance(error, ssl.SSLCertVerificationError) else "",
             ) from None
         except OSError as error:
             why = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else error.strerror or str(error)
             raise Unreachable(f"cannot reach {at.url}: {why}") from None
         return connection
+
+
+def _why(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    return (error.reason or str(error)).lower().replace("_", " ")

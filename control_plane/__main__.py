@@ -1,4 +1,4 @@
-"""``python -m control_plane serve|gateway|settings``: the processes that ``inferdeck`` starts.
+"""``python -m control_plane serve|gateway|settings|cert``: the processes that ``inferdeck`` starts.
 
 Exit codes: 0 ended as asked, 1 could not run, 2 a setting or an argument is wrong. Whatever is wrong is told on stderr
 as ``error: …`` and ``hint: …``, and in the log.
@@ -25,7 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     serving = commands.add_parser("serve", help="run the control plane, which runs everything else")
     gateway = commands.add_parser("gateway", help="run one gateway with its router")
     settings = commands.add_parser("settings", help="print the settings and who chose them")
-    for command in (serving, gateway, settings):
+    cert = commands.add_parser("cert", help="show and make certificates of the home's own authority")
+    for command in (serving, gateway, settings, cert):
         command.add_argument("--home", type=Path, help="folder of state, logs and keys")
         command.add_argument("--config", type=Path, help="TOML file; else config.toml in the home")
     serving.add_argument("--parent-fd", type=int, help="a pipe's read end: when it closes, everything is shut down")
@@ -35,6 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gateway.add_argument("--port", type=int, help="instead of the settings'; 0 is any free one")
     gateway.add_argument("--rather", type=int, default=0, help="the port to take where any will do and it is free")
     settings.add_argument("--json", action="store_true")
+    cert.add_argument("action", choices=("show", "server", "client", "renew"))
+    cert.add_argument("names", nargs="*")
+    cert.add_argument("--out", type=Path)
+    cert.add_argument("--days", type=float, default=30.0)
     options = parser.parse_args(arguments)
     home = Home.resolve(options.home)
     if options.config is not None:
@@ -42,6 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.command == "settings":
             return _print_settings(home, options.config, as_json=options.json)
+        if options.command == "cert":
+            from control_plane.processes.certificates import certificates
+
+            return certificates(home, options.action, options.names, options.out, options.days)
         config = load_settings(options.config, home)
         # Each process loads what it runs, and no more.
         if options.command == "serve":

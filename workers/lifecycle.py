@@ -151,7 +151,7 @@ class Worker:
         )
         extra = engine.published if isinstance(engine, Publishes) else None
         server = WorkerServer(engine, info, self._status, self.request_stop, extra, steps, kv)
-        address = await server.start(spec.host, spec.port)
+        address = await server.start(spec.host, spec.port, spec.credentials)
         # What lives now lives to the end: the collector need not look at it again.
         gc.collect()
         gc.freeze()

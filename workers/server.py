@@ -17,6 +17,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from control_plane.contracts.errors import Conflict, DropReason, InferDeckError, InvalidRequest, Unavailable, WorkerLost
+from control_plane.contracts.identity import Role
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1 import worker_pb2_grpc
 from control_plane.contracts.wire.channel import SERVER_OPTIONS
@@ -24,6 +25,7 @@ from control_plane.contracts.wire.convert import from_wire, to_wire
 from control_plane.contracts.wire.failures import failure_from_wire
 from control_plane.contracts.wire.frames import frame_to_wire
 from control_plane.contracts.wire.kv_events import kv_frame_to_wire
+from control_plane.contracts.wire.secure import RoleGate, listen
 from control_plane.contracts.wire.status import abort_with
 from control_plane.contracts.wire.steps import StepFrames, step_frame_to_wire, trace_mode
 from control_plane.contracts.worker import CallError, Generate, ModelInfo, WorkerInfo, WorkerState
@@ -36,6 +38,12 @@ from workers.step_watch import StepWatch
 from workers.validation import check
 
 _log = logging.getLogger(__name__)
+
+ROLES = {
+    "/": frozenset({Role.GATEWAY, Role.CONTROL_PLANE}),
+    "/grpc.health.v1.Health/": frozenset(Role),
+}
+"""Who may call what, by the certificate."""
 
 SERVICE = "inferdeck.v1.Worker"
 INTERVAL_S = 0.25
@@ -95,9 +103,11 @@ class WorkerServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: grpc.aio.Server | None = None
 
-    async def start(self, host: str, port: int) -> str:
-        """Listen on ``host``; port 0 is any free one. Returns the address. Raises RuntimeError if it is taken."""
-        self._server = server = grpc.aio.server(options=SERVER_OPTIONS)
+    async def start(self, host: str, port: int, credentials: str = "") -> str:
+        """Listen on ``host``; port 0 is any free one. With ``credentials`` (a file) only routers and the control plane
+        get through. Returns the address. Raises RuntimeError if it is taken."""
+        gates = (RoleGate(ROLES),) if credentials else ()
+        self._server = server = grpc.aio.server(interceptors=gates, options=SERVER_OPTIONS)
         worker_pb2_grpc.add_WorkerServicer_to_server(self._servicer, server)  # type: ignore[no-untyped-call]
         server.add_registered_method_handlers(SERVICE, {"Serve": self._servicer.serve_handler()})
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
@@ -105,7 +115,7 @@ class WorkerServer:
             self._services += self._extra_services(server) or ()
         reflection.enable_server_reflection((*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
         name = f"[{host}]" if ":" in host else host
-        bound = server.add_insecure_port(f"{name}:{port}")
+        bound = listen(server, f"{name}:{port}", credentials)
         await self._report_health(self._status.state)
         self._status.listen(lambda state: self._spawn(self._report_health(state)))
         await server.start()
@@ -224,6 +234,7 @@ class _Servicer(worker_pb2_grpc.WorkerServicer):
         try:
             self._submit(wire, stream)
         except InferDeckError as error:
+            _log.info("a call was refused", extra={"request_id": request_id, "reason": str(error.reason)})
             stream.fail(number, CallError(str(error.reason), error.message, error.param or ""))
         except Exception:
             _log.exception("a call could not be started", extra={"request_id": request_id})

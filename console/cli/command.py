@@ -40,6 +40,12 @@ KeyFileOption = Annotated[
 ]
 
 
+CertFileOption = Annotated[
+    str | None,
+    typer.Option("--operator-cert-file", metavar="FILE", help="Operator certificate, instead of the home's own."),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where the platform is, as the command line named it."""
@@ -47,10 +53,11 @@ class Place:
     home: Home
     server: str | None = None
     operator_key_file: str | None = None
+    operator_cert_file: str | None = None
     home_option: str | None = None
 
     def target(self) -> Target:
-        return target_for(self.home, self.server, self.operator_key_file)
+        return target_for(self.home, self.server, self.operator_key_file, self.operator_cert_file)
 
     def client(self) -> OperatorClient:
         """A client, for use inside a running loop. Raises Unreachable at once when the home has no platform."""
@@ -66,6 +73,7 @@ class Place:
             ("--home", self.home_option),
             ("--server", self.server),
             ("--operator-key-file", self.operator_key_file),
+            ("--operator-cert-file", self.operator_cert_file),
         ):
             if value is not None:
                 parts += [flag, shlex.quote(value)]
@@ -165,14 +173,15 @@ def _bound(function: Callable[..., Awaitable[None] | None]) -> Callable[..., Non
             ("home", HomeOption),
             ("server", ServerOption),
             ("operator_key_file", KeyFileOption),
+            ("operator_cert_file", CertFileOption),
         )
     ]
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own] + added
 
     @functools.wraps(function)
     def run(**values: Any) -> None:
-        home, server, key_file = (values.pop(parameter.name) for parameter in added)
-        place = Place(Home.find(home), server, key_file, home)
+        home, server, key_file, cert_file = (values.pop(parameter.name) for parameter in added)
+        place = Place(Home.find(home), server, key_file, cert_file, home)
         try:
             result = function(place, **values)
             if result is not None:

@@ -20,6 +20,7 @@ ConfigOption = Annotated[
 UrlOption = Annotated[
     str | None, typer.Option("--url", metavar="URL", help="An OpenAI endpoint. [default: the platform's gateway]")
 ]
+CaOption = Annotated[str | None, typer.Option("--ca", metavar="FILE", help="Whom to trust (PEM), with an https --url.")]
 ApiKeyFilesOption = Annotated[
     list[str] | None, typer.Option("--api-key-file", metavar="FILE", help="API key; give several to take turns.")
 ]

@@ -6,7 +6,7 @@ from importlib import metadata
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from console.doctor import limits, machine, places, software
+from console.doctor import limits, machine, places, security, software
 from console.doctor.finding import Finding, fail, ok
 from console.doctor.settings import Settings, read_settings
 from console.figures import plural
@@ -42,6 +42,7 @@ def examine(home: Home, config: Path | None, *, quick: bool) -> tuple[list[Findi
             for name in ("gateway", "api")
         ]
         found.append(limits.limits(str(settings.get("limits.url", "")), int(settings.get("gateway.replicas", 1))))
+        found += [security.https(settings), security.mutual_tls(settings), *security.certificates(home)]
         found += [machine.disk("model cache", cache), *(places.model(pool, cache) for pool in pools)]
     return found, settings
 

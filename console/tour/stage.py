@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from console.api_access import trust_of
 from console.client import OperatorClient
 from console.completion import Answer
 from console.facts import base_url
@@ -65,7 +66,7 @@ class Stage:
 
     @property
     def endpoint(self) -> Endpoint:
-        return Endpoint.parse(base_url(self.state.gateway_urls[0]))
+        return Endpoint.parse(base_url(self.state.gateway_urls[0]), trust_of(self.home))
 
     @property
     def key(self) -> str:

@@ -22,12 +22,14 @@ from control_plane.api.history_service import HistoryService
 from control_plane.api.trail import Trail
 from control_plane.contracts.errors import Conflict, InvalidRequest
 from control_plane.contracts.fleet import GatewayIdentity, RouterReport
+from control_plane.contracts.identity import Role
 from control_plane.contracts.step import TraceMode
 from control_plane.contracts.v1 import access_pb2_grpc, history_pb2_grpc, operator_pb2_grpc, worker_pb2
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.wire.channel import SERVER_OPTIONS
 from control_plane.contracts.wire.convert import from_wire, to_wire
 from control_plane.contracts.wire.failures import failure_from_wire
+from control_plane.contracts.wire.secure import RoleGate, listen
 from control_plane.contracts.wire.status import abort_with
 from control_plane.contracts.wire.steps import trace_mode
 from control_plane.fleet.named import engine_of
@@ -35,6 +37,13 @@ from control_plane.fleet.platform import Platform
 from control_plane.fleet.routers import Session
 
 SERVICES: Final = ("inferdeck.v1.Operator", "inferdeck.v1.Access", "inferdeck.v1.History", "inferdeck.v1.Fleet")
+
+ROLES: Final = {
+    "/": frozenset({Role.OPERATOR}),
+    "/inferdeck.v1.Fleet/": frozenset({Role.GATEWAY}),
+    "/grpc.health.v1.Health/": frozenset(Role),
+}
+"""Who may call what, by the certificate."""
 
 WATCH_INTERVAL_S: Final = 0.5
 SHORTEST_INTERVAL_S: Final = 0.05
@@ -54,7 +63,8 @@ log = logging.getLogger(__name__)
 
 
 class ApiServer:
-    """``bind`` takes the port, ``start`` answers; nobody is answered in between."""
+    """``bind`` takes the port, ``start`` answers; nobody is answered in between. With ``credentials`` (a file) callers
+    have to prove their role beside showing their key."""
 
     def __init__(
         self,
@@ -62,8 +72,13 @@ class ApiServer:
         operator_key: str,
         access: Access,
         secret_changed: SecretChanged = lambda old_digest, new: None,
+        credentials: str = "",
     ) -> None:
-        self._server = grpc.aio.server(interceptors=(OperatorAuth(operator_key, access),), options=SERVER_OPTIONS)
+        self._credentials = credentials
+        gates: tuple[grpc.aio.ServerInterceptor, ...] = (OperatorAuth(operator_key, access),)
+        if credentials:
+            gates = (RoleGate(ROLES), *gates)
+        self._server = grpc.aio.server(interceptors=gates, options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
         trail = Trail(access.audit)
         operator = _Operator(platform, trail)
@@ -79,7 +94,7 @@ class ApiServer:
     def bind(self, host: str, port: int) -> str:
         """The address that was taken; port 0 is any. Raises Conflict if it cannot be had."""
         try:
-            return f"{host}:{self._server.add_insecure_port(f'{host}:{port}')}"
+            return f"{host}:{listen(self._server, f'{host}:{port}', self._credentials)}"
         except RuntimeError as error:
             raise Conflict(
                 f"api.port: cannot listen on {host}:{port}: {error}",

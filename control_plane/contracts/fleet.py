@@ -193,7 +193,7 @@ class ShutdownProgress:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What a router may pick."""
+    """What a router may pick. ``secure``: it speaks mutual TLS."""
 
     worker_id: str
     instance_id: str
@@ -205,6 +205,7 @@ class Endpoint:
     info: WorkerInfo | None = None
     load: Load | None = None
     load_age_s: float = 0.0
+    secure: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,9 @@ def read_record(path: Path) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-def write_record(path: Path, pid: int, url: str) -> None:
-    """Who a gateway is, and where it listens once it does."""
-    record = {"id": path.stem, "pid": pid, "start_ticks": start_ticks(pid), "url": url}
+def write_record(path: Path, pid: int, url: str, certificate: str = "") -> None:
+    """Who a gateway is, and where it listens once it does; with which certificate, where that is a file of others."""
+    record = {"id": path.stem, "pid": pid, "start_ticks": start_ticks(pid), "url": url, "certificate": certificate}
     draft = path.with_name(f".{path.name}.{pid}")
     try:
         draft.write_text(json.dumps(record))

@@ -71,6 +71,14 @@ GATEWAY_LIMIT_STORE_UP = Metric(
 GATEWAY_LIMIT_STORE_ERRORS = Metric(
     "inferdeck_gateway_limit_store_errors", Kind.COUNTER, "How often the store of limits gave no answer in time."
 )
+GATEWAY_HANDSHAKES_FAILED = Metric(
+    "inferdeck_gateway_tls_handshakes_failed_total",
+    Kind.COUNTER,
+    "TLS handshakes that came to nothing, for want of time or trust, or because younger ones needed their place.",
+)
+GATEWAY_CERTIFICATE_EXPIRES = Metric(
+    "inferdeck_gateway_certificate_expires_unix", Kind.GAUGE, "When the certificate in use expires, in Unix time."
+)
 GATEWAY_PROMPT_TOKENS = Metric(
     "inferdeck_gateway_prompt_tokens", Kind.COUNTER, "Prompt tokens of calls that were submitted.", ("model",)
 )

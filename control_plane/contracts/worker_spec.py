@@ -13,7 +13,10 @@ import os
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Final, Self, cast
+
+WORKER_HOST: Final = "127.0.0.1"
+"""Where workers of this machine listen."""
 
 
 class _JsonFile:
@@ -43,7 +46,8 @@ class WorkerSpec(_JsonFile):
     ``source`` is "builtin:smollm2-135m", a folder or a hub id. ``kv_bytes`` 0 leaves the size to the engine.
     ``gpus`` are device indexes; empty means the CPU. ``engine_args`` go to the engine unchanged. ``restarts``: how
     often it was started again after a failure, for the next control plane to know. ``kv_events``: whether the engine
-    tells which blocks its prefix cache holds.
+    tells which blocks its prefix cache holds. ``credentials`` is the file by which the worker proves who it is, and
+    checks who calls; empty means that anyone on this machine may call.
     """
 
     worker_id: str
@@ -54,7 +58,7 @@ class WorkerSpec(_JsonFile):
     announce_path: str
     log_path: str
     cache_dir: str
-    host: str = "127.0.0.1"
+    host: str = WORKER_HOST
     port: int = 0
     revision: str = ""
     dtype: str = "auto"
@@ -67,6 +71,7 @@ class WorkerSpec(_JsonFile):
     engine_args: dict[str, Any] = field(default_factory=dict)
     restarts: int = 0
     kv_events: bool = False
+    credentials: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,7 @@ class Controller:
         requests: Requests,
         changes: Changes,
         cordoned: frozenset[str],
+        credentials: str = "",
     ) -> None:
         self.workers: dict[str, Worker] = {}
         self._pools = pools
@@ -72,6 +73,7 @@ class Controller:
         self._requests = requests
         self._changes = changes
         self._cordoned = set(cordoned)
+        self._credentials = credentials
         self._discovery = Discovery(launcher, pools)
         self._scanned_at = -SCAN_S
         self._links: dict[str, asyncio.Task[None]] = {}
@@ -288,7 +290,9 @@ class Controller:
 
     def _look_after(self, worker: Worker, process: Process) -> None:
         worker.process = process
-        link = Link(worker, self._launcher, self._linked(worker), lambda why: self._refuse(worker, why))
+        link = Link(
+            worker, self._launcher, self._linked(worker), lambda why: self._refuse(worker, why), self._credentials
+        )
         self._links[worker.id] = self._tasks.keep(link.run, f"link {worker.id}")
         self._tasks.spawn(self._until_end(worker, process), f"end of {worker.id}")
 

@@ -94,7 +94,8 @@ class Gateways:
             gateway = self._gateways.get(path.stem)
             if gateway is not None:
                 gateway.url = str(record.get("url", ""))
-                if process is not None and self._listens_right(gateway):
+                same = str(record.get("certificate", "")) == self._settings.tls_cert
+                if process is not None and same and self._listens_right(gateway):
                     gateway.process, gateway.adopted = process, True
                     self._events.record("gateway_adopted", f"gateway/{gateway.id}", f"pid {process.pid} runs on")
                     continue
@@ -211,7 +212,8 @@ class Gateways:
         if not gateway.url:
             return True
         where = urlsplit(gateway.url)
-        return where.hostname == self._settings.host and self.port(gateway.id) in (0, where.port)
+        secure = where.scheme == ("https" if self._settings.https else "http")
+        return secure and where.hostname == self._settings.host and self.port(gateway.id) in (0, where.port)
 
 
 async def _end(

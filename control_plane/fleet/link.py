@@ -33,17 +33,24 @@ class Link:
     """``changed(structural)`` is called after every change, ``refused(why)`` when the wrong worker answers."""
 
     def __init__(
-        self, worker: Worker, launcher: Launcher, changed: Callable[[bool], None], refused: Callable[[str], None]
+        self,
+        worker: Worker,
+        launcher: Launcher,
+        changed: Callable[[bool], None],
+        refused: Callable[[str], None],
+        credentials: str = "",
     ) -> None:
         self._worker = worker
         self._launcher = launcher
         self._changed = changed
         self._refused = refused
+        self._credentials = credentials
 
     async def run(self) -> None:
         """Until the worker's process has ended, or this is cancelled."""
         announcement = await self._announced()
-        client = self._worker.client = WorkerClient(announcement.address)
+        credentials = self._credentials if self._worker.spec.credentials else ""
+        client = self._worker.client = WorkerClient(announcement.address, credentials)
         patience = time.monotonic() + LOST_STOP_S
         try:
             while True:
@@ -58,6 +65,7 @@ class Link:
                 if self._worker.load is None and time.monotonic() > patience:
                     raise Refused(f"it announced {announcement.address} and does not answer there")
                 await asyncio.sleep(RETRY_S)
+                await client.reconnect()
         except Refused as why:
             self._refused(str(why))
         finally:

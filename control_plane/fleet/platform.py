@@ -8,8 +8,10 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 from control_plane.contracts.fleet import RequestView, ShutdownProgress
+from control_plane.contracts.identity import Role
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.controller import Controller
 from control_plane.fleet.events import Events
@@ -26,6 +28,9 @@ from control_plane.fleet.tasks import Tasks
 from control_plane.fleet.timelines import Timelines
 from control_plane.settings import Home, Settings
 from control_plane.store import Conversations, Database, DesiredState, EventLog
+from control_plane.trust.keyring import Keyring
+
+RENEW_S: Final = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +55,17 @@ class Platform:
         self.requests = Requests(self._ended_requests)
         store = DesiredState(database, site)
         self.events = Events(EventLog(database, site=site), self.changes)
-        self.pools = Pools(settings.pools, home, store)
-        self.controller = Controller(self.pools, launcher, self.events, self.requests, self.changes, store.cordoned())
+        self.pools = Pools(settings.pools, home, store, settings.security.mutual_tls)
+        self._keyring = Keyring(home.tls)
+        self.controller = Controller(
+            self.pools,
+            launcher,
+            self.events,
+            self.requests,
+            self.changes,
+            store.cordoned(),
+            str(self._keyring.peer(Role.CONTROL_PLANE)),
+        )
         self.routers = Routers(self.requests, self.changes, self.controller.progressed, self._limit_store)
         self.gateways = Gateways(settings.gateway, home, config, self.events, self.routers, self.changes, urls_changed)
         self.operations = Operations(
@@ -89,6 +103,7 @@ class Platform:
         self._tasks.keep(self.controller.run, "controller")
         self._tasks.keep(self.logs.keep_short, "logs")
         self._tasks.keep(self._expire, "routers")
+        self._tasks.keep(self._renew, "credentials")
         if self._spans.wanted:
             self._tasks.keep(self._spans.run, "spans")
 
@@ -157,6 +172,14 @@ class Platform:
             for path in folder.glob(".*"):
                 with contextlib.suppress(OSError):
                     path.unlink()
+
+    async def _renew(self) -> None:
+        """Credentials are made anew in time; whoever connects next uses them, and nothing that is open ends."""
+        while True:
+            await asyncio.sleep(RENEW_S)
+            if self._keyring.ca.exists():
+                for path in await asyncio.to_thread(self._keyring.renew):
+                    self.events.record("credentials_renewed", f"cert/{path.stem}", f"{path} was made anew")
 
     async def _expire(self) -> None:
         while True:

@@ -6,12 +6,15 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
+from control_plane.contracts.addresses import MutualTls, wants_mutual_tls
 from control_plane.contracts.errors import Conflict, NotFound, SettingsError
+from control_plane.contracts.identity import Role
 from control_plane.contracts.worker_spec import WorkerSpec
 from control_plane.fleet.launcher.devices import visible_gpus
 from control_plane.fleet.state import PoolTarget
 from control_plane.settings import Home, PoolSettings
 from control_plane.store import DesiredState
+from control_plane.trust.keyring import Keyring
 
 MOST_REPLICAS = 1000
 
@@ -22,9 +25,16 @@ class Pools:
     Raises SettingsError where pools whose ``gpus`` are "auto" want more GPUs than can be seen.
     """
 
-    def __init__(self, settings: tuple[PoolSettings, ...], home: Home, store: DesiredState) -> None:
+    def __init__(
+        self,
+        settings: tuple[PoolSettings, ...],
+        home: Home,
+        store: DesiredState,
+        mutual_tls: MutualTls = "auto",
+    ) -> None:
         self.settings = {pool.name: pool for pool in settings}
         self._home = home
+        self._mutual_tls: MutualTls = mutual_tls
         self._store = store
         self._configured = {pool.name: pool.replicas for pool in settings}
         self._replicas = store.replicas(self._configured)
@@ -77,7 +87,7 @@ class Pools:
     def spec(self, pool: str, worker_id: str, gpus: tuple[int, ...] = ()) -> WorkerSpec:
         """How a worker of this pool is run."""
         wanted = self.settings[pool]
-        return WorkerSpec(
+        spec = WorkerSpec(
             worker_id=worker_id,
             pool=pool,
             engine=wanted.engine,
@@ -96,6 +106,9 @@ class Pools:
             engine_args=dict(wanted.engine_args),
             kv_events=wanted.kv_events,
         )
+        if not wants_mutual_tls(self._mutual_tls, spec.host):
+            return spec
+        return replace(spec, credentials=str(Keyring(self._home.tls).peer(Role.WORKER, worker_id)))
 
     def wants(self, spec: WorkerSpec | None, same: Callable[[WorkerSpec, WorkerSpec], bool]) -> bool:
         """Whether a worker that was started with this spec is what its pool would start today."""

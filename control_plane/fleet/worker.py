@@ -164,4 +164,5 @@ class Worker:
             info=self.info,
             load=self.load,
             load_age_s=max(0.0, now - self.load_at) if self.load is not None else 0.0,
+            secure=bool(self.spec.credentials),
         )

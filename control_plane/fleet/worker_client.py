@@ -10,14 +10,15 @@ import grpc
 
 from control_plane.contracts.errors import Unavailable
 from control_plane.contracts.failure import Failure
+from control_plane.contracts.identity import Role
 from control_plane.contracts.kv_events import KvFrame
 from control_plane.contracts.step import BlockSnapshot, EngineStep, TraceMode, TraceState
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1.worker_pb2_grpc import WorkerStub
-from control_plane.contracts.wire.channel import CLIENT_OPTIONS
 from control_plane.contracts.wire.convert import from_wire, to_wire
 from control_plane.contracts.wire.failures import failures_from_wire
 from control_plane.contracts.wire.kv_events import kv_frame_from_wire
+from control_plane.contracts.wire.secure import open_channel
 from control_plane.contracts.wire.status import error_from
 from control_plane.contracts.wire.steps import step_from_wire
 from control_plane.contracts.worker import Load, RunningRequest, WorkerInfo
@@ -29,13 +30,27 @@ LOAD_INTERVAL_S: Final = 0.25
 
 
 class WorkerClient:
-    """One worker at one address; made and used inside one loop. Every method raises ``InferDeckError``."""
+    """One worker at one address; made and used inside one loop. Every method raises ``InferDeckError``.
 
-    def __init__(self, address: str) -> None:
+    ``credentials`` is our own file, for a worker that wants to see it.
+    """
+
+    def __init__(self, address: str, credentials: str = "") -> None:
         self.address = address
-        self._channel = grpc.aio.insecure_channel(address, options=CLIENT_OPTIONS)
+        self._credentials = credentials
+        self._open()
+
+    def _open(self) -> None:
+        self._channel = open_channel(self.address, self._credentials, Role.WORKER)
         make_stub: Any = WorkerStub
         self._stub = make_stub(self._channel)
+
+    async def reconnect(self) -> None:
+        """From now on with the credentials as they are now: those of a channel do not change with their file."""
+        if self._credentials:
+            old = self._channel
+            self._open()
+            await old.close()
 
     async def info(self) -> WorkerInfo:
         return from_wire(await self._call(self._stub.GetInfo, pb.GetInfoRequest()), WorkerInfo)

@@ -30,6 +30,7 @@ from control_plane.contracts.grant import Grant
 from control_plane.gateway.api import CHAT, COMPLETIONS, RESPONSES
 from control_plane.gateway.auth import KeyGate
 from control_plane.gateway.calls import Desk
+from control_plane.gateway.cors import Cors
 from control_plane.gateway.figures import Figures
 from control_plane.gateway.history import operations
 from control_plane.gateway.history.conversations_api import ConversationsApi
@@ -73,6 +74,7 @@ _ONE_MODEL = Operation(
 _HEALTH = Operation("Whether the process lives.", {JSON_TYPE: answers.STATUS})
 _READY = Operation("Whether a worker can be picked.", {JSON_TYPE: answers.STATUS}, other={503: answers.STATUS})
 _METRICS = Operation("Prometheus metrics.", {"text/plain": answers.TEXT})
+_PREFLIGHT = Operation("What a page of another origin may send.", {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,7 @@ class GatewayApp:
         figures: Figures,
         registry: CollectorRegistry,
         started_unix: float,
+        cors: Cors | None = None,
     ) -> None:
         self._router = router
         self._gate = gate
@@ -104,6 +107,7 @@ class GatewayApp:
         self._figures = figures
         self._registry = registry
         self._started = int(started_unix)
+        self._cors = cors or Cors(())
         self._strangers = 0
         self._told_at = -math.inf
         self.closing = False
@@ -159,6 +163,7 @@ class GatewayApp:
         try:
             if exchange.route is None:
                 exchange.request_id = _identify(exchange)
+                exchange.common = self._cors.lines(exchange.fields)
                 exchange.route = self._find(exchange)
             if exchange.grant is None and not self._admit(exchange):
                 return
@@ -213,6 +218,9 @@ class GatewayApp:
         route = self._routes.get(path) or self._find_named(path)
         if route is None:
             raise NotFound("There is nothing at this URL.", code="unknown_url")
+        if (preflight := self._cors.preflight(exchange.method, exchange.fields, route.methods)) is not None:
+            answer = lambda asked: asked.respond_empty(preflight)  # noqa: E731
+            return Route("preflight", (exchange.method,), answer, _PREFLIGHT, public=True)
         if exchange.method not in route.methods:
             raise MethodNotAllowed(
                 f"Only {' and '.join(method.decode() for method in route.methods)} is allowed here.",

@@ -30,8 +30,10 @@ from control_plane.contracts.fleet import GatewayStats
 from control_plane.gateway.app import GatewayApp
 from control_plane.gateway.auth import KeyGate, Keys
 from control_plane.gateway.calls import Call, Desk
+from control_plane.gateway.cors import Cors
 from control_plane.gateway.figures import Figures
 from control_plane.gateway.history.history import History
+from control_plane.gateway.http.certificate import ServerCertificate
 from control_plane.gateway.http.listener import Listener, bind
 from control_plane.gateway.limits.limiter import Limiter
 from control_plane.gateway.limits.shared import SharedCounts
@@ -68,11 +70,15 @@ class Gateway:
         self._limiter: Limiter | None = None
         self._router: Router | None = None
         self._listener: Listener | None = None
+        self.certificate: ServerCertificate | None = None
+        if options.certificate is not None:
+            self.certificate = ServerCertificate(options.certificate, options.key or options.certificate, options.host)
         self._socket = bind(options.host, options.port)
         self.started_unix = time.time()
         host, port = self._socket.getsockname()[:2]
         self.port: int = port
-        self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        scheme = "https" if self.certificate is not None else "http"
+        self.url = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     @property
     def held(self) -> int:
@@ -101,6 +107,11 @@ class Gateway:
             return None
         return SharedCounts(options.limit_store, window_s=options.limit_window_s, timeout_s=options.limit_timeout_s)
 
+    def _tell_of_tls(self, certificate: ServerCertificate, listener: Listener) -> None:
+        self._figures.gauges[metrics.GATEWAY_CERTIFICATE_EXPIRES] = lambda: int(certificate.not_after)
+        if (handshakes := listener.handshakes) is not None:
+            self._figures.totals[metrics.GATEWAY_HANDSHAKES_FAILED] = lambda: handshakes.failed
+
     def close(self) -> None:
         """Give the port back without having served."""
         self._socket.close()
@@ -118,8 +129,9 @@ class Gateway:
             shared, name=f"{os.getpid()}-{secrets.token_hex(4)}", window_s=self._options.limit_window_s
         )
         desk = Desk(router, prompts, lanes, figures, self._options.wait_s, self._active, limiter, self._history)
-        app = GatewayApp(router, gate, desk, figures, self._registry, self.started_unix)
-        self._listener = listener = Listener(app, self._socket, self._options.limits)
+        cors = Cors(self._options.cors_origins)
+        app = GatewayApp(router, gate, desk, figures, self._registry, self.started_unix, cors)
+        self._listener = listener = Listener(app, self._socket, self._options.limits, self.certificate)
         figures.gauges = {
             metrics.GATEWAY_IN_FLIGHT: lambda: len(self._active),
             metrics.GATEWAY_WAITING_FOR_TOKENIZER: lambda: prompts.waiting,
@@ -136,6 +148,8 @@ class Gateway:
             figures.gauges[metrics.GATEWAY_LIMIT_STORE_UP] = lambda: int(shared.up)
             figures.totals[metrics.GATEWAY_LIMIT_STORE_ERRORS] = lambda: shared.errors
             shared.start()
+        if self.certificate is not None:
+            self._tell_of_tls(self.certificate, listener)
         self._registry.register(figures)
         # What is alive by now stays alive: keep it out of the collector's way, whose long pauses would be everyone's.
         gc.collect()
@@ -143,7 +157,9 @@ class Gateway:
         switch_s = sys.getswitchinterval()
         sys.setswitchinterval(min(SWITCH_S, switch_s))
         lanes.start()
-        warming = asyncio.create_task(prompts.keep_warm(), name="tokenizers")
+        beside = [asyncio.create_task(prompts.keep_warm(), name="tokenizers")]
+        if self.certificate is not None:
+            beside.append(asyncio.create_task(self.certificate.watch(), name="certificate"))
         await listener.start()
         log.info("listening", extra={"url": self.url})
         try:
@@ -157,7 +173,8 @@ class Gateway:
                 desk.fail_all(stopping)
                 await _within(_LAST_WORDS_S, listener.drained())
         finally:
-            warming.cancel()
+            for task in beside:
+                task.cancel()
             await listener.stop()
             if shared is not None:
                 await shared.stop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from control_plane.contracts.errors import InferDeckError, SettingsError
+from control_plane.contracts.errors import InferDeckError, InvalidRequest, SettingsError
 
 
 def tell(error: InferDeckError) -> None:
@@ -16,4 +16,4 @@ def tell(error: InferDeckError) -> None:
 
 def exit_code(error: InferDeckError) -> int:
     """2 where a setting or an argument is wrong, 1 where it could not run."""
-    return 2 if isinstance(error, SettingsError) else 1
+    return 2 if isinstance(error, SettingsError | InvalidRequest) else 1

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import threading
+from pathlib import Path
 from typing import Final
 
 import uvloop
@@ -15,6 +16,7 @@ from control_plane import telemetry
 from control_plane.contracts.errors import InferDeckError, SettingsError
 from control_plane.contracts.fleet import GatewayIdentity
 from control_plane.contracts.gateway_record import END_NOW, FINISH, read_record, write_record
+from control_plane.contracts.identity import Role
 from control_plane.gateway.history.history import History
 from control_plane.gateway.options import GatewayOptions
 from control_plane.gateway.server import Gateway
@@ -27,6 +29,7 @@ from control_plane.store import ApiKeys, Database, Turns
 from control_plane.store.journal import Journal
 from control_plane.store.patience import Patience
 from control_plane.store.sweep import sweep
+from control_plane.trust.keyring import Keyring
 
 _NO_LIMIT_S: Final = 86_400.0
 
@@ -52,7 +55,7 @@ async def _gateway(home: Home, settings: Settings, gateway_id: str, port: int | 
     try:
         history = History(database, Journal.open(home.journals, gateway_id))
         port = settings.gateway.port if port is None else port
-        gateway = _bind(settings, ApiKeys(database), history, port, rather)
+        gateway = _bind(home, settings, ApiKeys(database), history, port, rather)
         # What an earlier one was cut off from, beside serving: the database may be slow to answer.
         threading.Thread(
             target=sweep, args=(home.journals, Turns(database), patience), name="sweep", daemon=True
@@ -64,12 +67,14 @@ async def _gateway(home: Home, settings: Settings, gateway_id: str, port: int | 
             operator_key=lambda: home.operator_key.read_text().strip(),
             stats=gateway.stats,
             settings=settings.router,
+            credentials=str(Keyring(home.tls).peer(Role.GATEWAY, gateway_id)),
+            fleet_secure=lambda: bool(read_state(home).get("api_secure")),
         )
         stop = asyncio.Event()
         _stop_on_signals(stop, router)
         await router.start()
         record = home.gateway(gateway_id)
-        write_record(record, os.getpid(), gateway.url)
+        write_record(record, os.getpid(), gateway.url, settings.gateway.tls_cert)
         try:
             await gateway.serve(router, stop, grace_s=_NO_LIMIT_S)
         finally:
@@ -81,11 +86,22 @@ async def _gateway(home: Home, settings: Settings, gateway_id: str, port: int | 
         database.close()
 
 
-def _bind(settings: Settings, keys: ApiKeys, history: History, port: int, rather: int) -> Gateway:
+def _bind(home: Home, settings: Settings, keys: ApiKeys, history: History, port: int, rather: int) -> Gateway:
+    own = settings.gateway
+    certificate: Path | None = None
+    key: Path | None = None
+    if own.tls == "local":
+        certificate = key = Keyring(home.tls).server
+    elif own.tls_cert:
+        certificate, key = Path(own.tls_cert), Path(own.tls_key)
+
     def options(port: int) -> GatewayOptions:
         return GatewayOptions(
-            host=settings.gateway.host,
+            host=own.host,
             port=port,
+            certificate=certificate,
+            key=key,
+            cors_origins=own.cors_origins,
             wait_s=settings.router.queue_timeout_s,
             limit_store=settings.limits.url,
         )

@@ -15,7 +15,10 @@ from control_plane import telemetry
 from control_plane.api.auth import HOME, Access
 from control_plane.api.server import ApiServer
 from control_plane.contracts.access import Actor, KeySpec, Role
+from control_plane.contracts.addresses import wants_mutual_tls
 from control_plane.contracts.errors import Conflict, InferDeckError
+from control_plane.contracts.identity import Role as PeerRole
+from control_plane.contracts.worker_spec import WORKER_HOST
 from control_plane.fleet.launcher.local import LocalLauncher
 from control_plane.fleet.platform import Platform
 from control_plane.processes.complaint import exit_code, tell
@@ -27,6 +30,7 @@ from control_plane.store import ApiKeys, Audit, Database, Operators, Policies, T
 from control_plane.store.patience import Patience
 from control_plane.store.secret import API_KEY_PREFIX, OPERATOR_KEY_PREFIX, digest, new_key
 from control_plane.store.sweep import sweep
+from control_plane.trust.keyring import Keyring
 
 log = logging.getLogger("control_plane")
 
@@ -69,18 +73,23 @@ async def _control_plane(home: Home, settings: Settings, parent_fd: int | None) 
         access = Access(ApiKeys(database), Operators(database), Policies(database), Audit(database))
         _keep_first_key(access, _key(home.api_key, API_KEY_PREFIX))
         operator_key = _key(home.operator_key, OPERATOR_KEY_PREFIX)
-        launcher = LocalLauncher(home.workers, home.logs)
+        keyring = Keyring(home.tls)
+        launcher = LocalLauncher(home.workers, home.logs, keyring=keyring)
         state = StateFile(home, settings)
         platform = Platform(
             settings, home, database, launcher, state.urls_changed, settings.path, _site(home, settings)
         )
         state.platform = platform
-        api = ApiServer(platform, operator_key, access, lambda old, new: _follow(home.api_key, old, new))
+        api_credentials = await asyncio.to_thread(_credentials, keyring, settings)
+        api = ApiServer(
+            platform, operator_key, access, lambda old, new: _follow(home.api_key, old, new), api_credentials
+        )
         check_port("api.port", settings.api.host, settings.api.port, settings)
         await platform.gateways.find()
         for gateway in platform.gateways.all():
             if not gateway.pid:
                 check_port("gateway.port", settings.gateway.host, platform.gateways.port(gateway.id), settings)
+        state.api_secure = bool(api_credentials)
         state.api_address = api.bind(settings.api.host, settings.api.port)
         state.write()
         try:
@@ -95,6 +104,20 @@ def _sweep(home: Home, database: Database) -> None:
     """Gateways sweep when they start; this is for what was left by one that never starts again."""
     turns = Turns(database)
     threading.Thread(target=sweep, args=(home.journals, turns, Patience()), name="sweep", daemon=True).start()
+
+
+def _credentials(keyring: Keyring, settings: Settings) -> str:
+    """Make what is wanted before anyone looks for it. Returns the operators' API's own, empty where it needs none."""
+    if settings.gateway.tls == "local":
+        keyring.ensure_server(settings.gateway.host)
+    mode, hosts = settings.security.mutual_tls, {settings.api.host, WORKER_HOST}
+    if not any(wants_mutual_tls(mode, host) for host in hosts):
+        return ""
+    own = keyring.ensure_peer(PeerRole.CONTROL_PLANE)
+    keyring.ensure_peer(PeerRole.OPERATOR)
+    for number in range(1, settings.gateway.replicas + 1):
+        keyring.ensure_peer(PeerRole.GATEWAY, f"g{number}")
+    return str(own) if wants_mutual_tls(mode, settings.api.host) else ""
 
 
 async def _live(platform: Platform, api: ApiServer, parent_fd: int | None) -> None:

@@ -7,8 +7,10 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from control_plane.contracts.identity import Role
 from control_plane.contracts.worker_spec import start_ticks
 from control_plane.settings import Home, Settings
+from control_plane.trust.keyring import Keyring
 
 if TYPE_CHECKING:  # a gateway reads the file too, and has nothing of the fleet
     from control_plane.fleet.platform import Platform
@@ -19,6 +21,7 @@ class StateFile:
 
     def __init__(self, home: Home, settings: Settings) -> None:
         self.api_address = ""
+        self.api_secure = False
         self.platform: Platform | None = None
         self._home = home
         self._settings = settings
@@ -30,6 +33,7 @@ class StateFile:
 
     def write(self) -> None:
         assert self.platform is not None
+        keyring, gateway = Keyring(self._home.tls), self._settings.gateway
         host, _, port = self.api_address.rpartition(":")
         values = {
             "pid": os.getpid(),
@@ -39,6 +43,10 @@ class StateFile:
             "gateway_urls": [url.replace("//0.0.0.0:", "//127.0.0.1:") for url in self.platform.gateways.urls()],
             "api_key_path": str(self._home.api_key),
             "operator_key_path": str(self._home.operator_key),
+            "api_secure": self.api_secure,
+            "operator_credentials": str(keyring.peer(Role.OPERATOR)) if self.api_secure else "",
+            "gateway_ca": str(keyring.ca) if gateway.tls else "",
+            "gateway_certificate": gateway.tls_cert,
             "config": str(self._settings.path or ""),
             "version": self.platform.snapshots.version,
             "started_unix": self._started_unix,

@@ -13,6 +13,7 @@ from control_plane.contracts.call import CallHandle, CallSink, RoutedCall, Token
 from control_plane.contracts.errors import SettingsError
 from control_plane.contracts.fleet import (
     CancelOutcome,
+    Endpoint,
     EndpointSet,
     GatewayIdentity,
     GatewayStats,
@@ -35,8 +36,10 @@ class EmbeddedRouter:
     """Implements ``contracts.call.Router``. Everything happens on the loop that ``start`` runs on.
 
     ``identity`` is asked when the router joins, so the gateway's port may be chosen late. ``fleet_address`` gives the
-    control plane's address, or None while there is none; it and ``operator_key`` are asked at every attempt. ``stats``
-    are the gateway's own; the router puts in how many calls wait. Raises SettingsError for an unknown profile.
+    control plane's address, or None while there is none, ``fleet_secure`` whether it speaks mutual TLS; they and
+    ``operator_key`` are asked at every attempt. ``credentials`` is the file by which this router proves who it is.
+    ``stats`` are the gateway's own; the router puts in how many calls wait. Raises SettingsError for an unknown
+    profile.
     """
 
     def __init__(
@@ -48,6 +51,8 @@ class EmbeddedRouter:
         operator_key: Callable[[], str],
         stats: Callable[[], GatewayStats],
         settings: RouterSettings,
+        credentials: str = "",
+        fleet_secure: Callable[[], bool] = lambda: False,
         queue_limit: int = QUEUE_LIMIT,
         rng: Random | None = None,
     ) -> None:
@@ -60,7 +65,14 @@ class EmbeddedRouter:
         self._ledger = Ledger(router_id)
         self._links: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._watch = FleetWatch(address=fleet_address, operator_key=operator_key, identity=identity, reported=self)
+        self._credentials = credentials
+        self._watch = FleetWatch(
+            address=fleet_address,
+            operator_key=operator_key,
+            identity=identity,
+            reported=self,
+            credentials=lambda: credentials if fleet_secure() else "",
+        )
         self.dispatcher = Dispatcher(
             ledger=self._ledger,
             profile=make_profile(rng or Random()),
@@ -73,7 +85,7 @@ class EmbeddedRouter:
             changed=self._watch.nudge,
         )
         self._tokenizers = Tokenizers(
-            lambda model: [target.endpoint for target in self.dispatcher.targets.serving(model)], fetch_tokenizer
+            lambda model: [target.endpoint for target in self.dispatcher.targets.serving(model)], self._fetch
         )
         self._watching: asyncio.Task[None] | None = None
 
@@ -128,8 +140,11 @@ class EmbeddedRouter:
 
     # --- inside
 
+    async def _fetch(self, endpoint: Endpoint, expected_hash: str) -> dict[str, bytes]:
+        return await fetch_tokenizer(endpoint.address, expected_hash, self._credentials if endpoint.secure else "")
+
     def _open_link(self, target: Target) -> WorkerLink:
-        link = WorkerLink(target, self._router_id, self.dispatcher)
+        link = WorkerLink(target, self._router_id, self.dispatcher, self._credentials)
         self._links.add(link.task)
         link.task.add_done_callback(self._links.discard)
         return link

@@ -15,11 +15,13 @@ from typing import Any, Protocol, cast
 
 import grpc
 
+from control_plane.contracts.errors import SettingsError
 from control_plane.contracts.fleet import CancelOutcome, EndpointSet, GatewayIdentity, GatewayStats, RequestView
+from control_plane.contracts.identity import Role
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.v1.operator_pb2_grpc import FleetStub
-from control_plane.contracts.wire.channel import CLIENT_OPTIONS
 from control_plane.contracts.wire.convert import from_wire, to_wire
+from control_plane.contracts.wire.secure import open_channel
 from control_plane.router.ledger import Account
 
 _log = logging.getLogger(__name__)
@@ -49,7 +51,8 @@ class Reported(Protocol):
 
 
 class FleetWatch:
-    """``address`` and ``operator_key`` are asked at every attempt: the next control plane may be somewhere else."""
+    """``address``, ``operator_key`` and ``credentials`` are asked at every attempt: the next control plane may be
+    somewhere else. ``credentials`` is the file of our own where the control plane wants to see it, else empty."""
 
     def __init__(
         self,
@@ -58,11 +61,13 @@ class FleetWatch:
         operator_key: Callable[[], str],
         identity: Callable[[], GatewayIdentity],
         reported: Reported,
+        credentials: Callable[[], str] = lambda: "",
     ) -> None:
         self._address = address
         self._operator_key = operator_key
         self._identity = identity
         self._reported = reported
+        self._credentials = credentials
         self._outcomes: list[CancelOutcome] = []
         self._news = asyncio.Event()
         self._stream: Any = None
@@ -107,7 +112,7 @@ class FleetWatch:
             if address is None:
                 return "none is known"
             metadata = (("authorization", f"Bearer {self._operator_key()}"),)
-            async with grpc.aio.insecure_channel(address, options=CLIENT_OPTIONS) as channel:
+            async with open_channel(address, self._credentials(), Role.CONTROL_PLANE) as channel:
                 async with asyncio.timeout(CONNECT_TIMEOUT_S):
                     await channel.channel_ready()
                 make_stub: Any = FleetStub
@@ -116,6 +121,8 @@ class FleetWatch:
             return f"{error.code().name.lower()} at {address}: {error.details()}"
         except TimeoutError:
             return f"nobody answers at {address}"
+        except SettingsError as error:
+            return error.message
         except OSError as error:
             return f"its address or key can't be read: {error}"
         except Exception as error:

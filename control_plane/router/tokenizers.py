@@ -12,13 +12,13 @@ from control_plane.contracts.fleet import Endpoint, WorkerPhase
 
 _log = logging.getLogger(__name__)
 
-Fetch = Callable[[str, str], Awaitable[dict[str, bytes]]]
+Fetch = Callable[[Endpoint, str], Awaitable[dict[str, bytes]]]
 
 
 class Tokenizers:
     """Bundles by model and hash. With no worker up, the last one of a model still serves.
 
-    ``endpoints`` gives a model's endpoints, ``fetch`` the files from an address, checked against a hash.
+    ``endpoints`` gives a model's endpoints, ``fetch`` the files from one of them, checked against a hash.
     """
 
     def __init__(self, endpoints: Callable[[str], Sequence[Endpoint]], fetch: Fetch) -> None:
@@ -48,7 +48,7 @@ class Tokenizers:
         assert endpoint.info is not None
         assert endpoint.info.model is not None
         info = endpoint.info.model
-        files = await self._fetch(endpoint.address, info.tokenizer_hash)
+        files = await self._fetch(endpoint, info.tokenizer_hash)
         return TokenizerBundle(info.tokenizer_hash, files, info.max_context, info.vocab_size)
 
 

@@ -78,6 +78,11 @@ class Home:
         """What gateways have delivered and the store does not have yet."""
         return self.root / "run" / "journals"
 
+    @property
+    def tls(self) -> Path:
+        """The authority of this home and what it signed."""
+        return self.root / "tls"
+
     def log(self, name: str) -> Path:
         """The log of "control-plane", "preloader", "gateway-ID" or "worker-ID"."""
         return self.logs / f"{name}.log"

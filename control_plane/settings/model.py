@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from control_plane.contracts.addresses import MutualTls
+
 BUILTIN_SOURCE = "builtin:smollm2-135m"
 
 Gpus = tuple[int, ...] | Literal["auto"]
@@ -13,11 +15,25 @@ Gpus = tuple[int, ...] | Literal["auto"]
 
 @dataclass(frozen=True, slots=True)
 class GatewaySettings:
-    """Where callers reach the system. Port 0 takes any free one; the n-th replica listens on ``port`` + n - 1."""
+    """Where callers reach the system. Port 0 takes any free one; the n-th replica listens on ``port`` + n - 1.
+
+    HTTPS: ``tls_cert`` and ``tls_key`` are PEM files, read again when they change; or ``tls`` is "local", a certificate
+    of the home's own authority. ``insecure``: plain HTTP also where others can listen. ``cors_origins``: web pages of
+    these origins may call from a browser.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8080
     replicas: int = 1
+    tls: str = ""
+    tls_cert: str = ""
+    tls_key: str = ""
+    insecure: bool = False
+    cors_origins: tuple[str, ...] = ()
+
+    @property
+    def https(self) -> bool:
+        return bool(self.tls or self.tls_cert)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +42,14 @@ class ApiSettings:
 
     host: str = "127.0.0.1"
     port: int = 8090
+
+
+@dataclass(frozen=True, slots=True)
+class SecuritySettings:
+    """``mutual_tls``: whether gateways, control plane and workers prove to each other who they are. "auto" is yes for
+    what listens on an address that is not loopback."""
+
+    mutual_tls: MutualTls = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +121,7 @@ class PoolSettings:
 class Settings:
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
     api: ApiSettings = field(default_factory=ApiSettings)
+    security: SecuritySettings = field(default_factory=SecuritySettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     router: RouterSettings = field(default_factory=RouterSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
+from control_plane.contracts.addresses import MutualTls
 from control_plane.contracts.errors import SettingsError
 from control_plane.settings.home import Home
 from control_plane.settings.model import (
@@ -21,6 +22,7 @@ from control_plane.settings.model import (
     LimitSettings,
     PoolSettings,
     RouterSettings,
+    SecuritySettings,
     Settings,
     SettingSource,
     StoreSettings,
@@ -36,6 +38,7 @@ T = TypeVar("T")
 _SECTIONS: dict[str, type[Any]] = {
     "gateway": GatewaySettings,
     "api": ApiSettings,
+    "security": SecuritySettings,
     "store": StoreSettings,
     "router": RouterSettings,
     "limits": LimitSettings,
@@ -100,12 +103,21 @@ class _Document:
             if name not in known:
                 self.blame((name,), f"unknown key{_nearest(name, known)}")
         values: dict[str, Any] = {name: self._table((name,), cls) for name, cls in _SECTIONS.items()}
+        values["gateway"] = self._with_paths(values["gateway"])
         settings = Settings(**values, pools=self._pools(), path=self.path)
         blamed = {key for key, _, _ in self.problems}
         for path, message in check(settings):
             if dotted(path) not in blamed:
                 self.blame(path, message)
         return settings
+
+    def _with_paths(self, gateway: GatewaySettings) -> GatewaySettings:
+        """The files of a certificate; where their paths are relative, they count from this file's folder."""
+
+        def absolute(name: str) -> str:
+            return str(self.path.absolute().parent / Path(name).expanduser()) if name else ""
+
+        return dataclasses.replace(gateway, tls_cert=absolute(gateway.tls_cert), tls_key=absolute(gateway.tls_key))
 
     def _pools(self) -> tuple[PoolSettings, ...]:
         if "pool" not in self.tree:
@@ -222,6 +234,18 @@ def _gpus(value: Any) -> Gpus:
     return tuple(value)
 
 
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ValueError('a list of texts is needed, like ["this"]')
+    return tuple(value)
+
+
+def _auto_or_flag(value: Any) -> MutualTls:
+    if value != "auto" and not isinstance(value, bool):
+        raise ValueError('"auto", true or false is needed')
+    return "auto" if value == "auto" else bool(value)
+
+
 def _reader(name: str, hint: Any) -> Callable[[Any], Any]:
     if name == "kv_memory":
         return parse_size
@@ -229,6 +253,10 @@ def _reader(name: str, hint: Any) -> Callable[[Any], Any]:
         return _gpus
     if name == "engine_args":
         return _arguments
+    if name == "cors_origins":
+        return _texts
+    if name == "mutual_tls":
+        return _auto_or_flag
     return {str: _text, int: _whole, float: _number, bool: _flag}[hint]
 
 

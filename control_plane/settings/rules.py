@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from control_plane.settings.model import PoolSettings, Settings
+from control_plane.contracts.addresses import is_loopback
+from control_plane.settings.model import GatewaySettings, PoolSettings, Settings
 
 KeyPath = tuple[str | int, ...]
 Problem = tuple[KeyPath, str]
@@ -17,6 +18,7 @@ PROFILES: Final = ("least_load", "balanced", "round_robin")
 _DTYPES: Final = ("auto", "bfloat16", "float16", "float32", "half", "float")
 _HTTP: Final = re.compile(r"https?://[^/\s]+")
 _VALKEY: Final = re.compile(r"(valkey|redis)s?://([^/\s]*@)?[^/\s:@]+(:\d{1,5})?(/\d+)?(\?\S*)?")
+_ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:.]+\](:[0-9]{1,5})?")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 
@@ -34,6 +36,7 @@ def check(settings: Settings) -> Iterator[Problem]:
         yield ("gateway", "replicas"), f"{gateway.replicas} gateways from port {gateway.port} on go beyond port 65535"
     elif api.port and api.host == gateway.host and 0 <= api.port - gateway.port < gateway.replicas:
         yield ("api", "port"), f"{api.port} is a gateway's port already (gateway.port {gateway.port})"
+    yield from ((("gateway", key), message) for key, message in _protection(gateway))
     if settings.store.url and "://" not in settings.store.url:
         yield ("store", "url"), "an URL is needed, like sqlite:///FILE or postgresql+psycopg://HOST/NAME"
     if router.profile not in PROFILES:
@@ -47,6 +50,38 @@ def check(settings: Settings) -> Iterator[Problem]:
     if (endpoint := settings.telemetry.otlp_endpoint) and not _HTTP.match(endpoint):
         yield ("telemetry", "otlp_endpoint"), "an URL is needed, like http://127.0.0.1:4318/v1/traces"
     yield from _pools(settings.pools)
+
+
+def _protection(gateway: GatewaySettings) -> Iterator[tuple[str, str]]:
+    """What protects callers' keys and prompts on their way."""
+    if gateway.tls not in ("", "local"):
+        yield "tls", f'{gateway.tls!r}: "local" takes a certificate of the home\'s own authority; "" is none'
+    elif gateway.tls and (gateway.tls_cert or gateway.tls_key):
+        yield "tls", "is a certificate of our own; leave out tls, or tls_cert and tls_key"
+    elif gateway.tls_cert and not gateway.tls_key:
+        yield "tls_cert", "its key is missing: set tls_key too"
+    elif gateway.tls_key and not gateway.tls_cert:
+        yield "tls_key", "its certificate is missing: set tls_cert too"
+    elif gateway.tls_cert:
+        yield from _files(gateway)
+    elif gateway.host and not gateway.tls and not gateway.insecure and not is_loopback(gateway.host):
+        yield (
+            "host",
+            f"{gateway.host} can be reached by others, and keys and prompts would cross the network in the clear: set "
+            'tls = "local", or tls_cert and tls_key, or insecure = true where something before it speaks TLS',
+        )
+    for origin in gateway.cors_origins:
+        if not _ORIGIN.fullmatch(origin):
+            yield "cors_origins", f"{origin!r} is not an exact origin, like https://app.example.com: no path, no *"
+
+
+def _files(gateway: GatewaySettings) -> Iterator[tuple[str, str]]:
+    import time
+
+    from control_plane.trust.certificate import server_problems
+
+    for which, message in server_problems(Path(gateway.tls_cert), Path(gateway.tls_key), gateway.host, time.time()):
+        yield f"tls_{which}", message
 
 
 def _pools(pools: tuple[PoolSettings, ...]) -> Iterator[Problem]:

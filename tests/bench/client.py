@@ -105,7 +105,7 @@ class Connection(asyncio.Protocol):
 
 async def connect(stack: Stack) -> Connection:
     loop = asyncio.get_running_loop()
-    _, connection = await loop.create_connection(Connection, stack.host, stack.port)
+    _, connection = await loop.create_connection(Connection, stack.host, stack.port, ssl=stack.tls)
     return connection
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import ssl
 import sys
 import tempfile
 import time
@@ -36,21 +37,29 @@ class Stack:
     worker_pids: tuple[int, ...]
     worker_addresses: tuple[str, ...]
     trace: Path
+    tls: ssl.SSLContext | None = None
+    """For connections to the gateway, where it is HTTPS."""
 
 
 @asynccontextmanager
 async def running_stack(
-    workers: int, *, config: str = "", start_timeout_s: float = START_TIMEOUT_S, **engine_args: Any
+    workers: int,
+    *,
+    config: str = "",
+    secure: bool = False,
+    start_timeout_s: float = START_TIMEOUT_S,
+    **engine_args: Any,
 ) -> AsyncIterator[Stack]:
     """A stack with its own home and free ports; every process of it has ended afterwards.
 
-    Without a ``config`` (TOML, with port 0 everywhere) its workers are scripted, with these arguments of their engine.
+    Without a ``config`` (TOML, with port 0 everywhere) its workers are scripted, with these arguments of their engine;
+    ``secure`` then is HTTPS outside and mutual TLS inside.
     """
     with tempfile.TemporaryDirectory(prefix="inferdeck-bench-") as folder:
         home = Path(folder)
         trace = home / "trace.jsonl"
         path = home / "config.toml"
-        path.write_text(config or _scripted_config(workers, {"trace_path": str(trace), **engine_args}))
+        path.write_text(config or _scripted_config(workers, {"trace_path": str(trace), **engine_args}, secure))
         read_end, write_end = os.pipe()
         try:
             process = await _start(home, path, read_end)
@@ -63,8 +72,9 @@ async def running_stack(
             os.close(write_end)
 
 
-def _scripted_config(workers: int, engine_args: dict[str, Any]) -> str:
-    lines = ["[gateway]", "port = 0", "[api]", "port = 0", "[[pool]]", 'name = "bench"', f'model = "{MODEL}"']
+def _scripted_config(workers: int, engine_args: dict[str, Any], secure: bool) -> str:
+    lines = ["[gateway]", "port = 0", *(['tls = "local"', "[security]", "mutual_tls = true"] if secure else [])]
+    lines += ["[api]", "port = 0", "[[pool]]", 'name = "bench"', f'model = "{MODEL}"']
     lines += ['engine = "scripted"', f"replicas = {workers}", "[pool.engine_args]"]
     lines += [f"{name} = {json.dumps(value)}" for name, value in engine_args.items()]
     return "\n".join(lines) + "\n"
@@ -92,7 +102,8 @@ async def _serving(
         gateways = [json.loads(path.read_text()) for path in (home / "run" / "gateways").glob("*.json")]
         if len(announced) == workers and gateways and (home / "state.json").exists():
             url = urlsplit(gateways[0]["url"])
-            if url.hostname and url.port and await _ready(url.hostname, url.port):
+            tls = ssl.create_default_context(cafile=str(home / "tls" / "ca.pem")) if url.scheme == "https" else None
+            if url.hostname and url.port and await _ready(url.hostname, url.port, tls):
                 return Stack(
                     home=home,
                     host=url.hostname,
@@ -103,6 +114,7 @@ async def _serving(
                     worker_pids=tuple(item.pid for item in announced),
                     worker_addresses=tuple(item.address for item in announced),
                     trace=trace,
+                    tls=tls,
                 )
         await asyncio.sleep(0.1)
     raise RuntimeError(f"the stack did not come up: {(home / 'serve.out').read_text()[-4000:]}")
@@ -113,9 +125,9 @@ def _announcements(home: Path) -> list[Announcement]:
     return [Announcement.load(path) for path in paths if not path.name.endswith(".spec.json")]
 
 
-async def _ready(host: str, port: int) -> bool:
+async def _ready(host: str, port: int, tls: ssl.SSLContext | None) -> bool:
     try:
-        reader, writer = await asyncio.open_connection(host, port)
+        reader, writer = await asyncio.open_connection(host, port, ssl=tls)
     except OSError:
         return False
     try:

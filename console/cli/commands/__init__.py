@@ -32,4 +32,5 @@ from console.cli.commands import (
     keys,
     policy,
     operator,
+    cert,
 )

@@ -11,7 +11,7 @@ import typer
 from console import figures
 from console.cli.command import USE, Place, command
 from console.cli.exits import INTERRUPTED, Ended, tell
-from console.cli.options import ApiKeyEnvOption, ApiKeyFilesOption, OutputOption, UrlOption
+from console.cli.options import ApiKeyEnvOption, ApiKeyFilesOption, CaOption, OutputOption, UrlOption
 from console.cli.output import Format, write_data
 from console.plain.terminal import flush, interactive, out, say
 from console.text import literal
@@ -39,6 +39,7 @@ def chat(
     seed: Annotated[int | None, typer.Option("--seed")] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Take the answer in one piece, not streamed.")] = False,
     url: UrlOption = None,
+    ca: CaOption = None,
     api_key_file: ApiKeyFilesOption = None,
     api_key_env: ApiKeyEnvOption = None,
     output: OutputOption = Format.TABLE,
@@ -54,7 +55,7 @@ def chat(
 
     if output is Format.NAME:
         raise InvalidRequest("an answer has no name: -o table, json or yaml", param="output")
-    endpoint = endpoint_of(place.home, url)
+    endpoint = endpoint_of(place.home, url, ca)
     key = keys_of(place.home, url, api_key_file or [], api_key_env)[0]
     with asyncio.Runner() as runner:
         name = runner.run(model_of(endpoint, key.secret, model))

@@ -11,7 +11,7 @@ import typer
 from console.cli.command import USE, Place, command
 from console.cli.durations import duration
 from console.cli.exits import FAILED, INTERRUPTED, TIMED_OUT, Ended
-from console.cli.options import ApiKeyEnvOption, ApiKeyFilesOption, OutputOption, UrlOption
+from console.cli.options import ApiKeyEnvOption, ApiKeyFilesOption, CaOption, OutputOption, UrlOption
 from console.cli.output import Format, write_data
 from console.plain.terminal import dumb, is_terminal, out, width
 from control_plane.contracts.errors import InvalidRequest
@@ -63,6 +63,7 @@ def load(
     seed: Annotated[int, typer.Option("--seed", help="The same seed makes the same calls.")] = 0,
     call_timeout: Annotated[str, typer.Option("--call-timeout", metavar="DURATION")] = "10m",
     url: UrlOption = None,
+    ca: CaOption = None,
     api_key_file: ApiKeyFilesOption = None,
     api_key_env: ApiKeyEnvOption = None,
     output: OutputOption = Format.TABLE,
@@ -81,7 +82,7 @@ def load(
     if not math.isfinite(rate):
         raise InvalidRequest("--rate must be a finite number of calls a second", param="rate")
     limit = duration(for_, "--duration") if for_ is not None else (0.0 if requests else 30.0)
-    endpoint = endpoint_of(place.home, url)
+    endpoint = endpoint_of(place.home, url, ca)
     keys = keys_of(place.home, url, api_key_file or [], api_key_env)
     plan = Plan(
         model=model or "",

@@ -502,7 +502,7 @@ class EndpointSet(_message.Message):
     def __init__(self, revision: _Optional[int] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., models: _Optional[_Iterable[_Union[ModelView, _Mapping]]] = ...) -> None: ...
 
 class Endpoint(_message.Message):
-    __slots__ = ("worker_id", "instance_id", "address", "pool", "model", "phase", "cordoned", "info", "load", "load_age_s")
+    __slots__ = ("worker_id", "instance_id", "address", "pool", "model", "phase", "cordoned", "info", "load", "load_age_s", "secure")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -513,6 +513,7 @@ class Endpoint(_message.Message):
     INFO_FIELD_NUMBER: _ClassVar[int]
     LOAD_FIELD_NUMBER: _ClassVar[int]
     LOAD_AGE_S_FIELD_NUMBER: _ClassVar[int]
+    SECURE_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     instance_id: str
     address: str
@@ -523,7 +524,8 @@ class Endpoint(_message.Message):
     info: _worker_pb2.WorkerInfo
     load: _worker_pb2.Load
     load_age_s: float
-    def __init__(self, worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., address: _Optional[str] = ..., pool: _Optional[str] = ..., model: _Optional[str] = ..., phase: _Optional[_Union[WorkerPhase, str]] = ..., cordoned: _Optional[bool] = ..., info: _Optional[_Union[_worker_pb2.WorkerInfo, _Mapping]] = ..., load: _Optional[_Union[_worker_pb2.Load, _Mapping]] = ..., load_age_s: _Optional[float] = ...) -> None: ...
+    secure: bool
+    def __init__(self, worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., address: _Optional[str] = ..., pool: _Optional[str] = ..., model: _Optional[str] = ..., phase: _Optional[_Union[WorkerPhase, str]] = ..., cordoned: _Optional[bool] = ..., info: _Optional[_Union[_worker_pb2.WorkerInfo, _Mapping]] = ..., load: _Optional[_Union[_worker_pb2.Load, _Mapping]] = ..., load_age_s: _Optional[float] = ..., secure: _Optional[bool] = ...) -> None: ...
 
 class CancelCommand(_message.Message):
     __slots__ = ("request_id",)

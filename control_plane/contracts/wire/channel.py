@@ -9,6 +9,7 @@ from __future__ import annotations
 PING_EVERY_MS = 10_000
 PING_TIMEOUT_MS = 5_000
 MESSAGE_BYTES = 64 << 20
+HANDSHAKE_MS = 10_000
 
 CLIENT_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.enable_http_proxy", 0),
@@ -26,6 +27,7 @@ CLIENT_OPTIONS: tuple[tuple[str, int], ...] = (
 a wide window, a stream of small frames costs fewer control frames back."""
 
 SERVER_OPTIONS: tuple[tuple[str, int], ...] = (
+    ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
     ("grpc.so_reuseport", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", PING_EVERY_MS // 2),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", PING_EVERY_MS // 2),

@@ -8,6 +8,7 @@ does, so that there is no time in which a killed control plane would leave a wor
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import json
@@ -19,21 +20,26 @@ import sys
 import tempfile
 from pathlib import Path
 
+from control_plane.contracts.identity import Role
 from control_plane.contracts.worker_spec import Announcement, WorkerSpec, start_ticks
 from control_plane.fleet.launcher.base import Found, LaunchFailed
 from control_plane.fleet.launcher.log_file import open_log
 from control_plane.fleet.launcher.preloader import Preloader
 from control_plane.fleet.launcher.process import Process, boot_unix, kill_session
+from control_plane.trust.keyring import Keyring
 
 log = logging.getLogger(__name__)
 
 
 class LocalLauncher:
-    """``folder`` holds specs and announcements, ``logs`` the workers' output."""
+    """``folder`` holds specs and announcements, ``logs`` the workers' output; ``keyring`` makes their credentials."""
 
-    def __init__(self, folder: Path, logs: Path, preloader: Preloader | None = None) -> None:
+    def __init__(
+        self, folder: Path, logs: Path, preloader: Preloader | None = None, keyring: Keyring | None = None
+    ) -> None:
         self._folder = folder
         self._logs = logs
+        self._keyring = keyring
         self._preloader = preloader or Preloader(logs / "preloader.log")
 
     async def start(self, spec: WorkerSpec) -> Process:
@@ -41,6 +47,8 @@ class LocalLauncher:
         announcement = self._announcement_path(spec.worker_id)
         try:
             announcement.unlink(missing_ok=True)
+            if spec.credentials and self._keyring is not None:
+                await asyncio.to_thread(self._keyring.ensure_peer, Role.WORKER, spec.worker_id)
             spec.save(path)
             if _forked(spec):
                 process = await self._fork(path)
@@ -91,6 +99,8 @@ class LocalLauncher:
         if forget:
             self._announcement_path(worker_id).unlink(missing_ok=True)
             self._spec_path(worker_id).unlink(missing_ok=True)
+            if self._keyring is not None:
+                self._keyring.forget(Role.WORKER, worker_id)
 
     def log_path(self, worker_id: str) -> Path:
         return self._logs / f"worker-{worker_id}.log"
@@ -150,6 +160,7 @@ def same_work(one: WorkerSpec, other: WorkerSpec) -> bool:
         values = dataclasses.asdict(spec)
         for name in ("gpus", "port", "restarts", "announce_path", "log_path", "cache_dir"):
             values.pop(name)
+        values["credentials"] = bool(spec.credentials)
         return values
 
     return essence(one) == essence(other)

@@ -21,11 +21,10 @@ from control_plane.contracts.errors import (
     InferDeckError,
     InvalidRequest,
     RequestTimeout,
-    TooLarge,
     Unavailable,
 )
 from control_plane.gateway.http.exchange import Exchange
-from control_plane.gateway.http.head import Head, too_large, without_offer
+from control_plane.gateway.http.head import Head, body_too_large, too_large, without_offer
 from control_plane.gateway.http.outflow import Outflow
 
 if TYPE_CHECKING:
@@ -70,9 +69,10 @@ class Connection(asyncio.Protocol):
 
     # the transport's side
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport: asyncio.BaseTransport, carrier: asyncio.Transport | None = None) -> None:
+        """``carrier`` is what TLS goes out over, where there is TLS."""
         self._transport = cast(asyncio.Transport, transport)
-        self._outflow = Outflow(self._transport, self._limits.stall_s)
+        self._outflow = Outflow(self._transport, carrier, self._limits.stall_s)
         self.receive_deadline = time.monotonic() + self._limits.head_s
         self._listener.opened(self)
 
@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
         if (length := head.fields.get(b"content-length")) is not None:
             exchange.content_length = int(length)
             if exchange.content_length > limits.body_bytes:
-                exchange.unread = self._too_large()
+                exchange.unread = body_too_large(limits)
         self._in_head = False
         self._body_size = self._gap = 0
         self._incoming = self._latest = exchange
@@ -171,7 +171,7 @@ class Connection(asyncio.Protocol):
         exchange.fresh = True
         self._body_size += len(body)
         if self._body_size > self._limits.body_bytes:
-            exchange.unread = self._too_large()
+            exchange.unread = body_too_large(self._limits)
         elif exchange.method != b"POST":
             # Nothing else here takes a body: it is read, and not kept.
             return
@@ -215,6 +215,11 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         self._transport.abort()
 
+    @property
+    def forsaken(self) -> bool:
+        """The client closed below TLS, and does not take what waits: nobody tells us then."""
+        return self._outflow.cut_off and not self._closing
+
     def done(self, exchange: Exchange) -> None:
         """The response is whole: the next request, if this connection lives on."""
         self._app.ended(exchange)
@@ -240,7 +245,8 @@ class Connection(asyncio.Protocol):
             if self._outflow.stalled(now):
                 self.abort()
                 return
-            if not self._paused and not self._outflow.unsent:
+            # With TLS nobody says of a connection that is being closed that it is not paused any more.
+            if (self._closing or not self._paused) and not self._outflow.unsent:
                 self.output_due = _NEVER
                 if self._closing:
                     self.receive_deadline = now + self._limits.linger_s
@@ -319,7 +325,10 @@ class Connection(asyncio.Protocol):
         """
         if self._closing:
             return
-        self._drop_waiting()
+        while self._waiting:
+            exchange = self._waiting.popleft()
+            exchange.gone()
+            self._app.ended(exchange)
         still_sending = self._in_head or self._incoming is not None or self._refusal is not None
         self._deaf = self._closing = True
         self.receive_deadline = _NEVER
@@ -329,12 +338,6 @@ class Connection(asyncio.Protocol):
             self._transport.write_eof()
         else:
             self._transport.close()
-
-    def _drop_waiting(self) -> None:
-        while self._waiting:
-            exchange = self._waiting.popleft()
-            exchange.gone()
-            self._app.ended(exchange)
 
     # parsing
 
@@ -393,6 +396,3 @@ class Connection(asyncio.Protocol):
                 self._refusal = too_large()
         elif self._incoming is not None and self._gap > limits.head_bytes:
             self._refusal = too_large()
-
-    def _too_large(self) -> TooLarge:
-        return TooLarge(f"The request body is larger than {self._limits.body_bytes} bytes.")

@@ -30,8 +30,8 @@ class Exchange:
     is dropped. ``status`` is 0 until the response begins, and 499 in the end for a client that left; ``refused`` is the
     error that the answer is, or ended in.
 
-    ``route``, ``grant``, ``request_id``, the ``auth_s`` it took, and ``limits``, header lines that go with any
-    response, belong to the application.
+    ``limits`` and ``common`` are header lines, each ended by CRLF, that the response has whatever it is. They,
+    ``route``, ``grant``, ``request_id`` and the ``auth_s`` it took belong to the application.
     """
 
     __slots__ = (
@@ -41,6 +41,7 @@ class Exchange:
         "arrival_unix",
         "auth_s",
         "chunked",
+        "common",
         "complete",
         "content_length",
         "ended",
@@ -100,6 +101,7 @@ class Exchange:
         self.limits = b""
         self.request_id = ""
         self.auth_s = 0.0
+        self.common = b""
 
     @property
     def body(self) -> bytes | bytearray:
@@ -135,6 +137,14 @@ class Exchange:
         self.status = status
         head = self._head(status, b"content-type: %b\r\ncontent-length: %d\r\n%b" % (content_type, len(body), headers))
         self._connection.write(head if self.method == b"HEAD" else head + body)
+        self._end()
+
+    def respond_empty(self, headers: bytes) -> None:
+        """A response that has nothing to say but its headers (204)."""
+        if self.ended:
+            return
+        self.status = 204
+        self._connection.write(self._head(204, headers))
         self._end()
 
     def refuse(self, error: InferDeckError, headers: bytes = b"") -> None:
@@ -189,7 +199,8 @@ class Exchange:
     def _head(self, status: int, headers: bytes) -> bytes:
         identifier = b"x-request-id: %b\r\n" % self.request_id.encode() if self.request_id else b""
         common = self._connection.common_headers(self)
-        return b"%b%b%b%b%b\r\n" % (_STATUS_LINES[status], common, identifier, self.limits, headers)
+        own = self.common + self.limits
+        return b"%b%b%b%b%b\r\n" % (_STATUS_LINES[status], common, identifier, own, headers)
 
     def _end(self) -> None:
         self.ended = True

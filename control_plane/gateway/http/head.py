@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from control_plane.contracts.errors import HeadersTooLarge, InferDeckError, InvalidRequest
+from control_plane.contracts.errors import HeadersTooLarge, InferDeckError, InvalidRequest, TooLarge
 from control_plane.gateway.http.limits import Limits
 
 _READ_FIELDS = frozenset(
     (
+        b"access-control-request-headers",
+        b"access-control-request-method",
         b"authorization",
         b"connection",
         b"content-encoding",
@@ -14,6 +16,7 @@ _READ_FIELDS = frozenset(
         b"content-type",
         b"expect",
         b"host",
+        b"origin",
         b"traceparent",
         b"transfer-encoding",
         b"x-request-id",
@@ -69,6 +72,10 @@ class Head:
 
 def too_large() -> HeadersTooLarge:
     return HeadersTooLarge("The request's headers are too large or too many.")
+
+
+def body_too_large(limits: Limits) -> TooLarge:
+    return TooLarge(f"The request body is larger than {limits.body_bytes} bytes.")
 
 
 def without_offer(method: bytes, target: bytes, version: str, fields: dict[bytes, bytes]) -> bytes:

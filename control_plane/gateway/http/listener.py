@@ -10,8 +10,10 @@ from email.utils import formatdate
 from typing import Protocol
 
 from control_plane.contracts.errors import SettingsError
+from control_plane.gateway.http.certificate import ServerCertificate
 from control_plane.gateway.http.connection import Connection
 from control_plane.gateway.http.exchange import Exchange
+from control_plane.gateway.http.handshakes import Handshakes
 from control_plane.gateway.http.limits import Limits
 
 log = logging.getLogger(__name__)
@@ -63,7 +65,9 @@ class Listener:
     ``dropped`` counts connections that were ended at once because as many as there may be were open.
     """
 
-    def __init__(self, app: App, sock: socket.socket, limits: Limits) -> None:
+    def __init__(
+        self, app: App, sock: socket.socket, limits: Limits, certificate: ServerCertificate | None = None
+    ) -> None:
         self.app = app
         self.limits = limits
         self.closing = False
@@ -75,6 +79,7 @@ class Listener:
         self._socket = sock
         self._held = 0
         self._server: asyncio.Server | None = None
+        self.handshakes = Handshakes(certificate, limits, lambda: Connection(self)) if certificate is not None else None
         self._timer: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
         self._empty.set()
@@ -82,13 +87,16 @@ class Listener:
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         self._sweep()
-        self._server = await loop.create_server(lambda: Connection(self), sock=self._socket, backlog=_BACKLOG)
+        accept = self.handshakes.protocol if self.handshakes is not None else lambda: Connection(self)
+        self._server = await loop.create_server(accept, sock=self._socket, backlog=_BACKLOG)
 
     def stop_accepting(self) -> None:
         """No new connections; those that are open end with the response they are at."""
         self.closing = True
         if self._server is not None:
             self._server.close()
+        if self.handshakes is not None:
+            self.handshakes.stop()
         for connection in tuple(self.connections):
             connection.close_after()
 
@@ -150,7 +158,9 @@ class Listener:
         self.now = now = time.monotonic()
         self.date = b"date: %b\r\n" % formatdate(usegmt=True).encode()
         for connection in tuple(self.connections):
-            if connection.receive_deadline <= now or connection.output_due <= now:
+            if connection.forsaken:
+                connection.abort()
+            elif connection.receive_deadline <= now or connection.output_due <= now:
                 try:
                     connection.expired(now)
                 except Exception:

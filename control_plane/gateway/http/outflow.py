@@ -11,12 +11,17 @@ import time
 
 
 class Outflow:
-    """Writes to the transport. While watched it knows since when the client has taken nothing at all."""
+    """Writes to the transport. While watched it knows since when the client has taken nothing at all.
 
-    __slots__ = ("_socket", "_stall_s", "_taken", "_taken_at", "_transport", "_written")
+    ``carrier`` is the transport below it, where there is TLS. Bytes of both kinds are added up then: the sum says
+    whether anything was taken, not how much.
+    """
 
-    def __init__(self, transport: asyncio.Transport, stall_s: float) -> None:
+    __slots__ = ("_carrier", "_socket", "_stall_s", "_taken", "_taken_at", "_transport", "_written")
+
+    def __init__(self, transport: asyncio.Transport, carrier: asyncio.Transport | None, stall_s: float) -> None:
         self._transport = transport
+        self._carrier = carrier
         self._stall_s = stall_s
         self._written = self._taken = 0
         self._taken_at = 0.0
@@ -34,7 +39,13 @@ class Outflow:
     @property
     def unsent(self) -> int:
         """Bytes that the kernel has not taken for the client yet."""
-        return self._transport.get_write_buffer_size()
+        waiting = self._transport.get_write_buffer_size()
+        return waiting if self._carrier is None else waiting + self._carrier.get_write_buffer_size()
+
+    @property
+    def cut_off(self) -> bool:
+        """What carries TLS closes by itself: the client's end of it is shut."""
+        return self._carrier is not None and self._carrier.is_closing()
 
     def watch(self) -> None:
         """Count from now on what the client takes."""

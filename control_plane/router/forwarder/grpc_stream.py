@@ -9,10 +9,12 @@ and gRPC's length-prefixed messages. Headers that come back are not read: that a
 from __future__ import annotations
 
 import asyncio
+import functools
 import struct
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
+from control_plane.contracts.identity import Role, client_context
 from control_plane.contracts.wire.channel import MESSAGE_BYTES, PING_EVERY_MS, PING_TIMEOUT_MS
 
 _DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
@@ -26,6 +28,7 @@ _WINDOW = 1 << 30
 _REFILL = _WINDOW // 2
 _FRAME_BYTES = 1 << 20
 _PING_DATA = b"are you?"
+_TLS_CLOSE_S = 1.0
 _CANCEL = (8).to_bytes(4, "big")
 
 
@@ -34,17 +37,30 @@ class StreamBroken(Exception):
 
 
 async def open_stream(
-    address: str, path: str, on_message: Callable[[bytes], None], on_end: Callable[[str], None], timeout_s: float
+    address: str,
+    path: str,
+    on_message: Callable[[bytes], None],
+    on_end: Callable[[str], None],
+    timeout_s: float,
+    credentials: str = "",
 ) -> GrpcStream:
     """Connect to ``host:port`` and start the call ``path`` ("/package.Service/Method").
 
     ``on_message`` gets every message as it arrives; a StreamBroken from it ends the stream. ``on_end`` is called once,
-    with the cause, unless the stream was closed from here. Raises OSError or TimeoutError when nobody answers.
+    with the cause, unless the stream was closed from here. With ``credentials`` (a file) it is mutual TLS, and nobody
+    but a worker will do. Raises OSError or TimeoutError when nobody answers, SettingsError for credentials that cannot
+    be used.
     """
     host, _, port = address.rpartition(":")
+    tls: dict[str, object] = {}
+    if credentials:
+        # The peer's name is its role's: where it listens says nothing about who it is.
+        context = await asyncio.to_thread(client_context, credentials)
+        tls = {"ssl": context, "server_hostname": Role.WORKER.host, "ssl_shutdown_timeout": _TLS_CLOSE_S}
+    make = functools.partial(GrpcStream, address, path, on_message, on_end, secure=bool(credentials))
     async with asyncio.timeout(timeout_s):
         _, stream = await asyncio.get_running_loop().create_connection(
-            lambda: GrpcStream(address, path, on_message, on_end), host.strip("[]"), int(port)
+            make, host.strip("[]"), int(port), **cast(Any, tls)
         )
     return stream
 
@@ -53,9 +69,15 @@ class GrpcStream(asyncio.Protocol):
     """Its two ends are ``send`` and ``on_message``. All of it runs on the event loop's thread, and nothing waits."""
 
     def __init__(
-        self, authority: str, path: str, on_message: Callable[[bytes], None], on_end: Callable[[str], None]
+        self,
+        authority: str,
+        path: str,
+        on_message: Callable[[bytes], None],
+        on_end: Callable[[str], None],
+        *,
+        secure: bool = False,
     ) -> None:
-        self._headers = _header_block(authority, path)
+        self._headers = _header_block(authority, path, "https" if secure else "http")
         self._on_message = on_message
         self._on_end: Callable[[str], None] | None = on_end
         self._transport: asyncio.Transport | None = None
@@ -254,11 +276,11 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     return struct.pack(">IBI", len(payload) << 8 | kind, flags, stream) + payload
 
 
-def _header_block(authority: str, path: str) -> bytes:
+def _header_block(authority: str, path: str, scheme: str = "http") -> bytes:
     """The request's headers as HPACK literals, neither indexed nor compressed."""
     headers = (
         (":method", "POST"),
-        (":scheme", "http"),
+        (":scheme", scheme),
         (":path", path),
         (":authority", authority),
         ("content-type", "application/grpc"),

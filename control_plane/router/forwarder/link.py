@@ -15,10 +15,12 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from control_plane.contracts.call import RoutedCall
+from control_plane.contracts.errors import SettingsError
+from control_plane.contracts.identity import Role
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1.worker_pb2_grpc import WorkerStub
-from control_plane.contracts.wire.channel import CLIENT_OPTIONS
 from control_plane.contracts.wire.frames import delta_from_wire, tokens_from_wire
+from control_plane.contracts.wire.secure import open_channel
 from control_plane.contracts.worker import Delta
 from control_plane.router.forwarder.generate import generate_frame
 from control_plane.router.forwarder.grpc_stream import GrpcStream, StreamBroken, open_stream
@@ -46,13 +48,15 @@ class LinkOwner(Protocol):
 class WorkerLink:
     """Connects, and connects again after a cool-down, until it is closed. Make it inside a running loop.
 
-    Only the instance that the target stands for will do: another one at the same address is refused.
+    Only the instance that the target stands for will do: another one at the same address is refused. ``credentials`` is
+    the router's own file, for workers that want to see one.
     """
 
-    def __init__(self, target: Target, router_id: str, owner: LinkOwner) -> None:
+    def __init__(self, target: Target, router_id: str, owner: LinkOwner, credentials: str = "") -> None:
         self._target = target
         self._router_id = router_id
         self._owner = owner
+        self._credentials = credentials
         self._stream: GrpcStream | None = None
         self._seq = 0
         self.task = asyncio.get_running_loop().create_task(self._run(), name=f"link-{target.worker_id}")
@@ -75,7 +79,7 @@ class WorkerLink:
                 cause = await self._live()
             except grpc.aio.AioRpcError as error:
                 cause = f"{error.code().name.lower()}: {error.details()}"
-            except (StreamBroken, OSError, TimeoutError) as error:
+            except (StreamBroken, OSError, TimeoutError, SettingsError) as error:
                 cause = str(error) or "nobody answers"
             except Exception as error:
                 _log.exception("a link failed", extra={"worker_id": self._target.worker_id})
@@ -87,19 +91,20 @@ class WorkerLink:
     async def _live(self) -> str:
         """From connecting to the end of the stream. Returns the cause of it."""
         address = self._target.endpoint.address
-        await self._check(address)
+        credentials = self._credentials if self._target.endpoint.secure else ""
+        await self._check(address, credentials)
         ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._seq = 0
         end = lambda cause: None if ended.done() else ended.set_result(cause)  # noqa: E731
-        self._stream = await open_stream(address, _SERVE, self._take, end, CONNECT_TIMEOUT_S)
+        self._stream = await open_stream(address, _SERVE, self._take, end, CONNECT_TIMEOUT_S, credentials)
         self._stream.send(pb.RouterFrame(hello=pb.Hello(router_id=self._router_id)).SerializeToString())
         self._owner.link_up(self._target)
         return await ended
 
-    async def _check(self, address: str) -> None:
+    async def _check(self, address: str, credentials: str) -> None:
         """Raises StreamBroken unless the one that answers is the one that is meant."""
         endpoint = self._target.endpoint
-        async with grpc.aio.insecure_channel(address, options=CLIENT_OPTIONS) as channel:
+        async with open_channel(address, credentials, Role.WORKER) as channel:
             make_stub: Any = WorkerStub
             info = await make_stub(channel).GetInfo(pb.GetInfoRequest(), timeout=CONNECT_TIMEOUT_S)
         if info.instance_id != endpoint.instance_id:

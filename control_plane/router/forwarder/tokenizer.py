@@ -9,9 +9,10 @@ from typing import Any
 import grpc
 
 from control_plane.contracts.errors import InternalError
+from control_plane.contracts.identity import Role
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1.worker_pb2_grpc import WorkerStub
-from control_plane.contracts.wire.channel import CLIENT_OPTIONS
+from control_plane.contracts.wire.secure import open_channel
 from control_plane.contracts.wire.status import error_from
 
 TIMEOUT_S = 30.0
@@ -26,12 +27,12 @@ def tokenizer_hash(files: Mapping[str, bytes]) -> str:
     return digest.hexdigest()
 
 
-async def fetch_tokenizer(address: str, expected_hash: str) -> dict[str, bytes]:
+async def fetch_tokenizer(address: str, expected_hash: str, credentials: str = "") -> dict[str, bytes]:
     """File name → content. Raises Unavailable when nobody answers, InternalError when it is not what was promised."""
     pieces: dict[str, bytearray] = {}
     sizes: dict[str, int] = {}
     try:
-        async with grpc.aio.insecure_channel(address, options=CLIENT_OPTIONS) as channel:
+        async with open_channel(address, credentials, Role.WORKER) as channel:
             make_stub: Any = WorkerStub
             async for chunk in make_stub(channel).GetTokenizer(pb.GetTokenizerRequest(), timeout=TIMEOUT_S):
                 pieces.setdefault(chunk.name, bytearray()).extend(chunk.data)

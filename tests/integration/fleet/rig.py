@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -167,7 +168,11 @@ class Deck:
 
     @contextlib.asynccontextmanager
     async def caller(self) -> AsyncIterator[httpx.AsyncClient]:
-        async with httpx.AsyncClient(base_url=self.url, headers=self.headers(), timeout=PATIENCE_S) as client:
+        ca = self.state().get("gateway_ca")
+        verify = ssl.create_default_context(cafile=ca) if ca else True
+        async with httpx.AsyncClient(
+            base_url=self.url, headers=self.headers(), timeout=PATIENCE_S, verify=verify
+        ) as client:
             yield client
 
     async def stream(self, tokens: int, delay_s: float = 0.0) -> list[dict[str, Any]]:

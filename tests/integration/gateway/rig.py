@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -24,6 +27,7 @@ from control_plane.gateway.history.history import History
 from control_plane.gateway.http.limits import Limits
 from control_plane.gateway.options import GatewayOptions
 from control_plane.gateway.server import Gateway
+from control_plane.trust.keyring import Keyring
 from tests.unit.gateway.fakes import StubRouter, Submitted, until
 from tests.unit.gateway.tokenizers import bundle
 
@@ -33,6 +37,20 @@ CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
 GENEROUS_S = 20.0
 NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Https:
+    """A keyring with a server's certificate, for rigs that speak TLS."""
+
+    keyring: Keyring
+
+    def client(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(self.keyring.ca))
+
+
+https: ContextVar[Https | None] = ContextVar("https", default=None)
+"""Whether gateways of this test are HTTPS."""
 
 
 class Keys:
@@ -152,6 +170,12 @@ class RawClient:
     def close(self) -> None:
         self.writer.close()
 
+    def half_close(self) -> None:
+        """Say that no more will be sent (FIN); over TLS without a word of it in TLS."""
+        sock = self.writer.get_extra_info("socket")
+        with socket.socket(fileno=os.dup(sock.fileno())) as same:
+            same.shutdown(socket.SHUT_WR)
+
     def reset(self) -> None:
         """Leave without a goodbye (RST)."""
         sock = self.writer.get_extra_info("socket")
@@ -170,7 +194,9 @@ class Rig:
     clients: list[RawClient] = field(default_factory=list)
 
     async def connect(self) -> RawClient:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.gateway.port, limit=2**22)
+        secure = https.get()
+        tls = secure.client() if secure is not None else None
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.gateway.port, limit=2**22, ssl=tls)
         self.clients.append(RawClient(reader, writer))
         return self.clients[-1]
 
@@ -255,7 +281,9 @@ async def serving(
 ) -> AsyncIterator[tuple[Gateway, httpx.AsyncClient, asyncio.Event, asyncio.Task[None]]]:
     """A gateway in front of a router, a client with a key, and the means to stop it."""
     stop = asyncio.Event()
-    given = GatewayOptions(port=0, limits=Limits(**limits), **options)
+    secure = https.get()
+    certificate = secure.keyring.server if secure is not None else None
+    given = GatewayOptions(**{"port": 0, "certificate": certificate, **options}, limits=Limits(**limits))
     made = Gateway(given, keys, registry=CollectorRegistry(), history=history)
     served = asyncio.create_task(made.serve(router, stop, grace_s=grace_s))
     headers = {"authorization": f"Bearer {KEY}"}

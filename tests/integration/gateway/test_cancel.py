@@ -18,7 +18,7 @@ from control_plane.gateway.schema.json_text import read_object
 from tests.integration.gateway.rig import RawClient, Rig, chat_body, echo_words, gateway, request, say
 from tests.unit.gateway.fakes import until
 
-LEAVE: list[Callable[[RawClient], Any]] = [RawClient.close, RawClient.reset, lambda client: client.writer.write_eof()]
+LEAVE: list[Callable[[RawClient], Any]] = [RawClient.close, RawClient.reset, RawClient.half_close]
 leaving = pytest.mark.parametrize("leave", LEAVE, ids=["close", "reset", "half-close"])
 either = pytest.mark.parametrize("stream", [True, False], ids=["stream", "plain"])
 

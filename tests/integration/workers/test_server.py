@@ -104,13 +104,18 @@ async def test_n_zero_means_one(client: WorkerClient) -> None:
         assert len((await (await link.generate(n=0, max_tokens=2)).end()).token_ids()) == 2
 
 
-async def test_a_request_id_that_a_router_uses_is_refused_and_the_first_lives(client: WorkerClient) -> None:
+async def test_a_request_id_that_a_router_uses_is_refused_and_the_first_lives(
+    client: WorkerClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     async with client.link() as link:
         first = await link.generate(script(tokens=30, delay_s=0.01), request_id="same", max_tokens=99)
         async with asyncio.timeout(10):
             await first.begun.wait()
         second = await (await link.generate(request_id="same")).end()
         assert second.error_code == DropReason.CONFLICT
+        told = [vars(record) for record in caplog.records if record.message == "a call was refused"]
+        assert [(record["request_id"], record["reason"]) for record in told] == [("same", "conflict")]
         assert len((await first.end()).token_ids()) == 30
         again = await (await link.generate(request_id="same", max_tokens=2)).end()
         assert len(again.token_ids()) == 2

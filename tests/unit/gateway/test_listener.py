@@ -19,7 +19,7 @@ class Client:
     def __init__(self, error: Exception | None = None) -> None:
         self.receive_deadline = self.output_due = 0.0
         self.error = error
-        self.aborted = False
+        self.aborted = self.forsaken = False
         self.expirations = 0
         self.expired_again = asyncio.Event()
 

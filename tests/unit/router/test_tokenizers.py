@@ -25,7 +25,8 @@ class Source:
         self.asked: list[tuple[str, str]] = []
         self.tokenizers = Tokenizers(lambda model: self.endpoints, self.fetch)
 
-    async def fetch(self, address: str, expected: str) -> dict[str, bytes]:
+    async def fetch(self, endpoint: Endpoint, expected: str) -> dict[str, bytes]:
+        address = endpoint.address
         self.asked.append((address, expected))
         await asyncio.sleep(0)
         if address in self.broken:

@@ -57,6 +57,11 @@ def test_every_key_is_read(tmp_path: Path, home: Home) -> None:
         host = "0.0.0.0"
         port = 0
         replicas = 2
+        tls = "local"
+        insecure = false
+        cors_origins = ["https://app.example.com"]
+        [security]
+        mutual_tls = true
         [api]
         host = "127.0.0.2"
         port = 0
@@ -86,6 +91,9 @@ def test_every_key_is_read(tmp_path: Path, home: Home) -> None:
         """,
     )
     assert settings.gateway.replicas == 2
+    assert (settings.gateway.tls, settings.gateway.https, settings.gateway.insecure) == ("local", True, False)
+    assert settings.gateway.cors_origins == ("https://app.example.com",)
+    assert settings.security.mutual_tls is True
     assert settings.store.url == "sqlite:////tmp/x.db"
     assert settings.limits.url == "valkey://:secret@127.0.0.1:6379/0"
     assert settings.router.queue_timeout_s == 5.0

@@ -1,0 +1,150 @@
+"""gRPC with proof of who is at the other end, or without, where the two ends agree on that.
+
+A credentials file is read anew for every connection that is made or accepted, so a renewed one counts from then on,
+and connections that are open go on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from control_plane.contracts.errors import DropReason, Forbidden, InferDeckError
+from control_plane.contracts.identity import Credentials, Role, roles_in
+from control_plane.contracts.wire.channel import CLIENT_OPTIONS
+from control_plane.contracts.wire.status import abort_with
+
+_log = logging.getLogger(__name__)
+
+
+def open_channel(address: str, credentials: str | Path | None, peer: Role) -> grpc.aio.Channel:
+    """A channel to ``host:port``. With ``credentials`` only a peer of that role will do, and it is told ours.
+
+    Raises SettingsError for credentials that cannot be read.
+    """
+    if not credentials:
+        return grpc.aio.insecure_channel(address, options=CLIENT_OPTIONS)
+    own = Credentials.read(credentials)
+    return grpc.aio.secure_channel(
+        address,
+        grpc.ssl_channel_credentials(own.authority, own.key, own.certificate),
+        options=(*CLIENT_OPTIONS, ("grpc.ssl_target_name_override", peer.host)),
+    )
+
+
+def listen(server: grpc.aio.Server, address: str, credentials: str | Path | None) -> int:
+    """Take a port for the server; with ``credentials`` nobody connects who has none of the same authority.
+
+    Raises RuntimeError if the port is taken, SettingsError for credentials that cannot be read.
+    """
+    if not credentials:
+        return server.add_insecure_port(address)
+    return server.add_secure_port(address, _Renewed(Path(credentials)).server_credentials())
+
+
+class _Renewed:
+    """Server credentials out of a file that is replaced now and then."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp = self._stamp_now()
+        self._first = Credentials.read(path)
+
+    def server_credentials(self) -> grpc.ServerCredentials:
+        return grpc.dynamic_ssl_server_credentials(_configuration(self._first), self._fetch, True)
+
+    def _fetch(self) -> Any:
+        """Called by gRPC, in threads of its own, before every handshake. None: as before."""
+        try:
+            stamp = self._stamp_now()
+            if stamp == self._stamp:
+                return None
+            configuration = _configuration(Credentials.read(self._path))
+        except (OSError, InferDeckError) as error:
+            _log.warning("the last credentials stay in use: %s", error)
+            return None
+        self._stamp = stamp
+        return configuration
+
+    def _stamp_now(self) -> tuple[int, int]:
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return (0, 0)
+        return (found.st_ino, found.st_mtime_ns)
+
+
+def _configuration(own: Credentials) -> Any:
+    return grpc.ssl_server_certificate_configuration([(own.key, own.certificate)], own.authority)
+
+
+class RoleGate(grpc.aio.ServerInterceptor):
+    """Lets a call through where the caller's certificate has one of the roles that its method is for.
+
+    ``roles`` maps the beginning of a method's path to the roles that may call it; the longest one that fits counts,
+    and what fits none is for nobody. Raises nothing; refusals are PERMISSION_DENIED.
+    """
+
+    def __init__(self, roles: dict[str, frozenset[Role]]) -> None:
+        self._roles = sorted(roles.items(), key=lambda entry: -len(entry[0]))
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        handler: Any = await continuation(handler_call_details)
+        if handler is None:
+            return None
+        method = str(handler_call_details.method)
+        allowed = next((roles for prefix, roles in self._roles if method.startswith(prefix)), frozenset[Role]())
+        kind = ("stream" if handler.request_streaming else "unary") + (
+            "_stream" if handler.response_streaming else "_unary"
+        )
+        guarded = _guarded(getattr(handler, kind), allowed, method)
+        make: Any = getattr(grpc, f"{kind}_rpc_method_handler")
+        made: grpc.RpcMethodHandler[Any, Any] = make(guarded, handler.request_deserializer, handler.response_serializer)
+        return made
+
+
+def roles_of(context: Any) -> frozenset[Role]:
+    """The roles in the certificate of whoever calls."""
+    names = context.auth_context().get("x509_subject_alternative_name", ())
+    return roles_in([bytes(name).decode("ascii", "replace") for name in names])
+
+
+def _guarded(behaviour: Callable[..., Any], allowed: frozenset[Role], method: str) -> Callable[..., Any]:
+    async def check(context: Any) -> None:
+        have = roles_of(context)
+        if not have & allowed:
+            _log.warning("call refused", extra={"method": method, "peer_roles": sorted(have)})
+            wanted = " or ".join(sorted(allowed)) or "nobody"
+            await abort_with(
+                context,
+                Forbidden(
+                    f"{method} is for: {wanted}; not for: {', '.join(sorted(have)) or 'this certificate'}",
+                    reason=DropReason.NOT_AN_OPERATOR,
+                ),
+            )
+
+    if inspect.isasyncgenfunction(behaviour):
+
+        async def generate(request: Any, context: Any) -> Any:
+            await check(context)
+            async with contextlib.aclosing(behaviour(request, context)) as responses:
+                async for response in responses:
+                    yield response
+
+        return generate
+
+    async def answer(request: Any, context: Any) -> Any:
+        await check(context)
+        return await behaviour(request, context)
+
+    return answer
