@@ -16,7 +16,7 @@ async def opened(seen: Console) -> None:
 
 
 async def test_each_key_is_a_row_with_its_state_and_nothing_in_it_is_obeyed() -> None:
-    async with console(first=snapshot(NOW + 119.5), size=(120, 30)) as seen:
+    async with console(first=snapshot(NOW + 119.5), size=(160, 48)) as seen:
         await opened(seen)
         row = next(line for line in seen.lines if "Kd3b" in line)
         for text in ("active", "web shop", "acme", "paid", "60 rpm 10k tpm"):
