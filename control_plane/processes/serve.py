@@ -134,8 +134,8 @@ def _keep_first_key(access: Access, key: str) -> None:
 
 
 def _follow(path: Path, old_digest: str, key: str) -> None:
-    """Where the home's own API key was rotated, its file has the new secret. A file that cannot be written does not keep
-    the secret from whoever asked for it."""
+    """Where the home's own API key was rotated, its file has the new secret. A file that cannot be written keeps the
+    secret from nobody who asked for it."""
     try:
         if digest(path.read_text().strip()) != old_digest:
             return
