@@ -21,7 +21,16 @@ from textual.widgets import Input
 from textual.worker import Worker
 
 from console.tui import executor
-from console.tui.collector import SILENCE_S, ask_blocks, ask_timeline, collect, follow, follow_steps
+from console.tui.collector import (
+    KEYS_S,
+    SILENCE_S,
+    ask_blocks,
+    ask_timeline,
+    collect,
+    follow,
+    follow_keys,
+    follow_steps,
+)
 from console.tui.command import BadCommand, Command, parse
 from console.tui.feed import Feed, Operator
 from console.tui.live.board import Board, View
@@ -29,6 +38,7 @@ from console.tui.messages import (
     DrainEnded,
     DrainMoved,
     Heard,
+    KeysRead,
     Learnt,
     LinkLost,
     LogRead,
@@ -57,7 +67,8 @@ PAINT_S = 0.5
 class ConsoleApp(App[int]):
     """Shows ``feed``; orders go to ``operator``, unless ``readonly``.
 
-    ``paint_s`` is the least time between paints; after ``silence_s`` without a snapshot the connection is made anew.
+    ``paint_s`` is the least time between paints; after ``silence_s`` without a snapshot the connection is made anew;
+    callers' keys are asked for every ``keys_s`` seconds while they are looked at.
     """
 
     TITLE = "InferDeck"
@@ -77,6 +88,7 @@ class ConsoleApp(App[int]):
         readonly: bool = False,
         paint_s: float = PAINT_S,
         silence_s: float = SILENCE_S,
+        keys_s: float = KEYS_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
@@ -85,7 +97,7 @@ class ConsoleApp(App[int]):
         self.own_keys: tuple[tuple[str, str], ...] = ()
         self.typed: list[str] = []
         self._feed, self._operator, self._clock = feed, operator, clock
-        self._paint_s, self._silence_s = paint_s, silence_s
+        self._paint_s, self._silence_s, self._keys_s = paint_s, silence_s, keys_s
         self._board = Board(feed.place)
         self._notices = Notices()
         self._navigator = Navigator(self)
@@ -95,6 +107,7 @@ class ConsoleApp(App[int]):
         self._log_reader: Worker[None] | None = None
         self._watching: tuple[str, object] = ("", None)
         self._step_watcher: Worker[None] | None = None
+        self._key_reader: tuple[object | None, Worker[None] | None] = (None, None)
         self.register_theme(THEME)
         self.theme = self.look.theme
         self.set_class(self.look.plain, "-plain")
@@ -203,6 +216,10 @@ class ConsoleApp(App[int]):
         if current is not None:
             current.timed(message)
 
+    def on_keys_read(self, message: KeysRead) -> None:
+        if self.is_running and (current := self._navigator.current) is not None:
+            current.keys_read(message)
+
     def on_previewed(self, message: Previewed) -> None:
         if isinstance(self.screen, ConfirmScreen):
             self.screen.take(message)
@@ -233,6 +250,15 @@ class ConsoleApp(App[int]):
         self._watching, self._step_watcher = (worker_id, reader), None
         if worker_id:
             self._step_watcher = self._start("steps", partial(follow_steps, self._feed, worker_id, self.post_message))
+
+    def read_keys(self, reader: object | None) -> None:
+        before, running = self._key_reader
+        if before is reader:
+            return
+        if running is not None:
+            running.cancel()
+        wanted = partial(follow_keys, self._feed, self.post_message, every_s=self._keys_s)
+        self._key_reader = (reader, self._start("keys", wanted) if reader is not None else None)
 
     def ask_blocks(self, worker_id: str) -> None:
         self._start("blocks", partial(ask_blocks, self._feed, worker_id, self.post_message))

@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 from textual.message import Message
 
 from console.tui.feed import Feed
-from console.tui.messages import Heard, Learnt, LinkLost, LogRead, Stepped, Timed
+from console.tui.messages import Heard, KeysRead, Learnt, LinkLost, LogRead, Stepped, Timed
 from control_plane.contracts.errors import InferDeckError, Unavailable
 from control_plane.contracts.fleet import Event
 
@@ -20,6 +20,7 @@ Post = Callable[[Message], object]
 SILENCE_S = 8.0  # longer than connecting takes, and than the platform may stay silent
 FIRST_RETRY_S, LAST_RETRY_S = 0.5, 5.0
 TAIL_LINES = 500
+KEYS_S = 2.0
 _EVENTS_S = 3.0
 
 
@@ -123,3 +124,15 @@ async def ask_blocks(feed: Feed, worker_id: str, post: Post) -> None:
     """A worker's KV cache, from its engine. No answer is no news: what follows from the steps stands."""
     with suppress(InferDeckError), one_call():
         post(Stepped(worker_id, snapshot=await feed.blocks(worker_id)))
+
+
+async def follow_keys(feed: Feed, post: Post, *, every_s: float = KEYS_S) -> None:
+    """Ask for callers' keys every so often, for ever."""
+    while True:
+        try:
+            with one_call():
+                news = KeysRead(await feed.keys())
+        except InferDeckError as failure:
+            news = KeysRead(error=failure.message)
+        post(news)
+        await asyncio.sleep(every_s)

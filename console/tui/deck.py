@@ -74,6 +74,10 @@ class Deck(Protocol):
         screen as ``Stepped``."""
         ...
 
+    def read_keys(self, reader: object | None) -> None:
+        """Follow callers' keys, as long as there is a reader; they come to the current screen as ``KeysRead``."""
+        ...
+
     def ask_blocks(self, worker_id: str) -> None:
         """Ask a worker's engine for its KV cache; the answer comes as ``Stepped``."""
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Protocol
 
+from control_plane.contracts.access import KeyList
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, Snapshot
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, TraceState
 from control_plane.contracts.timeline import Timeline
@@ -41,6 +42,10 @@ class Feed(Protocol):
 
     async def timeline(self, request_id: str) -> Timeline:
         """Where a request's time went, with its engine's steps. Raises NotFound for one that is not known any more."""
+        ...
+
+    async def keys(self) -> KeyList:
+        """Callers' keys now: what they may do, never the keys themselves."""
         ...
 
     async def close(self) -> None: ...

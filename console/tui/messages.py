@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from textual.message import Message
 
 from console.tui.order import Order
+from control_plane.contracts.access import KeyList
 from control_plane.contracts.fleet import DrainProgress, Event, Snapshot
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceState
 from control_plane.contracts.timeline import Timeline
@@ -94,3 +95,11 @@ class Stepped(Message):
     anew: bool = False
     snapshot: BlockSnapshot | None = None
     trace: TraceState | None = None
+
+
+@dataclass
+class KeysRead(Message):
+    """Callers' keys as they are now, or why they cannot be told."""
+
+    keys: KeyList | None = None
+    error: str = ""

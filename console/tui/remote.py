@@ -8,6 +8,7 @@ from pathlib import Path
 from console.client import OperatorClient
 from console.home import Home, Unreachable
 from console.tui.collector import closing
+from control_plane.contracts.access import KeyList
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, Snapshot
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, TraceState
 from control_plane.contracts.timeline import Timeline
@@ -54,6 +55,9 @@ class Remote:
 
     async def timeline(self, request_id: str) -> Timeline:
         return await self._connected().timeline(request_id)
+
+    async def keys(self) -> KeyList:
+        return await self._connected().access.keys()
 
     async def set_trace(self, worker_id: str, mode: TraceMode, every: int = 1) -> TraceState:
         return await self._connected().set_trace(worker_id, mode, every)

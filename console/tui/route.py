@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-BASES = ("workers", "requests", "pools", "events")
+BASES = ("workers", "requests", "pools", "events", "keys")
 
 
 @dataclass(frozen=True, slots=True)

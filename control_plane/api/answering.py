@@ -10,9 +10,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, Final, TypeVar, cast
 
 import grpc
+from sqlalchemy.exc import InterfaceError, OperationalError
 
 from control_plane.api.caller import caller
-from control_plane.contracts.errors import InferDeckError, InternalError
+from control_plane.contracts.errors import InferDeckError, InternalError, Unavailable
 from control_plane.contracts.wire.status import abort_with
 
 CHECK_EVERY_S: Final = 1.0
@@ -62,6 +63,9 @@ def stream(
 def told(error: Exception, method: str) -> InferDeckError:
     if isinstance(error, InferDeckError):
         return error
+    if isinstance(error, OperationalError | InterfaceError):
+        log.warning("the store does not answer", extra={"method": method, "cause": str(error.orig)})
+        return Unavailable("the store does not answer", hint="inferdeck logs control-plane")
     log.exception("a call failed", extra={"method": method})
     return InternalError(
         f"{method} failed inside the control plane: {type(error).__name__}", hint="inferdeck logs control-plane"

@@ -66,9 +66,9 @@ def _changed(spec: KeySpec, field: str, text: str) -> dict[str, Any]:
 
 
 def grant_of(view: KeyView, policy: Policy) -> Grant:
-    """A tier that the policy does not have grants nothing that a limit could bound: such a key has the smallest one."""
+    """What a key may do. One whose tier the policy does not have, which nobody can make, is of the lowest tier."""
     spec = view.spec
-    tier = policy.tiers.get(spec.tier) or _least(policy)
+    tier = policy.tiers.get(spec.tier) or _lowest(policy)
     return Grant(
         key_id=view.id,
         tenant=spec.tenant,
@@ -91,7 +91,7 @@ def _either(own: Limits, otherwise: Limits) -> Limits:
     )
 
 
-def _least(policy: Policy) -> Tier:
+def _lowest(policy: Policy) -> Tier:
     return min(policy.tiers.values(), key=lambda tier: tier.priority)
 
 

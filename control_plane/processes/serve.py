@@ -157,13 +157,19 @@ def _keep_first_key(access: Access, key: str) -> None:
 
 
 def _follow(path: Path, old_digest: str, key: str) -> None:
-    """Where the home's own API key was rotated, its file has the new secret."""
-    if digest(path.read_text().strip()) != old_digest:
-        return
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.touch(mode=0o600)
-    draft.write_text(f"{key}\n")
-    draft.replace(path)
+    """Where the home's own API key was rotated, its file has the new secret. A file that cannot be written keeps the
+    secret from nobody who asked for it."""
+    try:
+        if digest(path.read_text().strip()) != old_digest:
+            return
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        draft.touch(mode=0o600)
+        draft.write_text(f"{key}\n")
+        draft.replace(path)
+    except OSError as error:
+        log.error(
+            "the rotated API key could not be written to its file", extra={"path": str(path), "cause": str(error)}
+        )
 
 
 def _site(home: Home, settings: Settings) -> str:

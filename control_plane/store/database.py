@@ -126,13 +126,12 @@ def _engine(url: str) -> sa.Engine:
     parsed = sa.make_url(url)
     if parsed.drivername in ("postgresql", "postgres"):
         parsed = parsed.set(drivername="postgresql+psycopg")
-    if parsed.get_backend_name() == "sqlite":
-        return sa.create_engine(parsed)
+    options: dict[str, Any] = {}
     if parsed.drivername == "postgresql+psycopg":
-        return sa.create_engine(
-            parsed, pool_pre_ping=True, connect_args={"connect_timeout": _CONNECT_TIMEOUT_S, "keepalives_idle": 10}
-        )
-    return sa.create_engine(parsed, pool_pre_ping=True)
+        options["connect_args"] = {"connect_timeout": _CONNECT_TIMEOUT_S, "keepalives_idle": 10}
+    # What is stored is in no error, and so in no log.
+    sqlite = parsed.get_backend_name() == "sqlite"
+    return sa.create_engine(parsed, pool_pre_ping=not sqlite, hide_parameters=True, **options)
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:

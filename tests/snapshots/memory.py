@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from control_plane.contracts.access import KeyList, KeySpec, KeyView
 from control_plane.contracts.errors import InferDeckError, NotFound
 from control_plane.contracts.fleet import (
     ActionResult,
@@ -24,6 +25,7 @@ from control_plane.contracts.fleet import (
     WorkerPhase,
     WorkerView,
 )
+from control_plane.contracts.policy import Limits
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, TraceState
 from control_plane.contracts.timeline import Span, Timeline
 from control_plane.contracts.worker import Load, ModelInfo, WorkerInfo, WorkerState
@@ -46,6 +48,7 @@ class MemoryPlatform:
     queue: asyncio.Queue[Snapshot | InferDeckError] = field(default_factory=asyncio.Queue)
     snapshot: BlockSnapshot | InferDeckError = field(default_factory=lambda: NotFound("no such worker"))
     times: Timeline | InferDeckError = field(default_factory=lambda: NotFound("no such request"))
+    keys_there: KeyList | InferDeckError = field(default_factory=lambda: keys())
     step_queue: asyncio.Queue[StepFrame | InferDeckError] = field(default_factory=asyncio.Queue)
     log_queue: asyncio.Queue[bytes | InferDeckError] = field(default_factory=asyncio.Queue)
     drain_queue: asyncio.Queue[DrainProgress | InferDeckError] = field(default_factory=asyncio.Queue)
@@ -91,6 +94,11 @@ class MemoryPlatform:
         if isinstance(self.times, InferDeckError):
             raise self.times
         return self.times
+
+    async def keys(self) -> KeyList:
+        if isinstance(self.keys_there, InferDeckError):
+            raise self.keys_there
+        return self.keys_there
 
     async def set_trace(self, worker_id: str, mode: TraceMode, every: int = 1) -> TraceState:
         if self.refuse is not None:
@@ -138,6 +146,39 @@ class MemoryPlatform:
             return ActionResult(True, f"would {call[0]} {call[1]}")
         self.calls.append(call)
         return ActionResult(True, f"{call[1]}: {call[0]} done")
+
+
+def keys() -> KeyList:
+    """Some of every state, and one with a name that a terminal would obey."""
+    now = NOW + 119.5
+    week = 7 * 86_400.0
+    return KeyList(
+        (
+            KeyView("key-000000000001", "sk-inferdeck-9aXw", KeySpec("default", tier="enterprise"), now - 9 * week),
+            KeyView(
+                "key-000000000002",
+                "sk-inferdeck-Kd3b",
+                KeySpec("web shop", "acme", "paid", Limits(60, 10_000), ("smollm2-135m",), now + week),
+                now - 8 * week,
+                rotated_unix=now - 60,
+                old_until_unix=now + 3540,
+            ),
+            KeyView(
+                "key-000000000003",
+                "sk-inferdeck-p0Qe",
+                KeySpec("trial", "umbrella", "free", expires_unix=now - 9),
+                now - week,
+            ),
+            KeyView(
+                "key-000000000004",
+                "sk-inferdeck-zzR1",
+                KeySpec("[red]left\x1b[0m", "acme", "paid"),
+                now - week,
+                now - 7200,
+            ),
+        ),
+        now,
+    )
 
 
 def worker(name: str, kv: float = 0.61, at: float = NOW, **changes: Any) -> WorkerView:

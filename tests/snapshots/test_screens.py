@@ -146,6 +146,11 @@ def test_pools(snap_compare: Compare) -> None:
     assert seen(snap_compare, MIDDLE, "pools")
 
 
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+def test_keys(snap_compare: Compare, size: tuple[int, int]) -> None:
+    assert seen(snap_compare, size, "keys")
+
+
 def test_events(snap_compare: Compare) -> None:
     assert seen(snap_compare, SMALL, "events")
 

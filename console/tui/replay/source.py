@@ -12,6 +12,7 @@ from console.record.player import Player, Standing
 from console.record.recording import Entry, Recording
 from console.tui.replay.cursor import Cursor
 from console.tui.replay.past import KINDS
+from control_plane.contracts.access import KeyList
 from control_plane.contracts.errors import Conflict, InferDeckError, NotFound, Unavailable
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, Snapshot
 from control_plane.contracts.step import BlockSnapshot, EngineStep, StepFrame, TraceMode, TraceState
@@ -102,6 +103,9 @@ class Replay:
 
     async def timeline(self, request_id: str) -> Timeline:
         raise NotFound("nobody can be asked in a replay")
+
+    async def keys(self) -> KeyList:
+        raise NotFound("keys are not in a recording")
 
     async def close(self) -> None:
         self.recording.reader.close()

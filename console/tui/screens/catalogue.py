@@ -6,6 +6,7 @@ from console.tui.route import Route
 from console.tui.screens.deck_screen import DeckScreen
 from console.tui.screens.engine import EngineScreen
 from console.tui.screens.events import EventsScreen
+from console.tui.screens.keys import KeysScreen
 from console.tui.screens.logs import LogsScreen
 from console.tui.screens.pools import PoolsScreen
 from console.tui.screens.request import RequestScreen
@@ -18,6 +19,7 @@ _SCREENS: dict[str, type[DeckScreen]] = {
     "requests": RequestsScreen,
     "pools": PoolsScreen,
     "events": EventsScreen,
+    "keys": KeysScreen,
     "worker": WorkerScreen,
     "engine": EngineScreen,
     "request": RequestScreen,

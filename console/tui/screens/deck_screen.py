@@ -15,7 +15,7 @@ from textual.widget import Widget
 from console.tui.command import completions
 from console.tui.deck import deck_of
 from console.tui.live.board import View
-from console.tui.messages import LogRead, Stepped, Timed
+from console.tui.messages import KeysRead, LogRead, Stepped, Timed
 from console.tui.notice import Notice
 from console.tui.order import Verb
 from console.tui.route import Route
@@ -91,6 +91,9 @@ class DeckScreen(Screen[None]):
     def stepped(self, news: Stepped) -> None:
         """More of the engine's steps that were asked for."""
 
+    def keys_read(self, news: KeysRead) -> None:
+        """Callers' keys, which were asked for."""
+
     @property
     def trail(self) -> str:
         crumb = f" {deck_of(self).look.glyphs.crumb} "
@@ -128,6 +131,11 @@ class DeckScreen(Screen[None]):
         """The worker whose engine is watched while this screen is on top."""
         return ""
 
+    @property
+    def wants_keys(self) -> bool:
+        """Whether callers' keys are asked for while this screen is on top."""
+        return False
+
     def on_body_resized(self) -> None:
         self._repaint()
 
@@ -139,6 +147,7 @@ class DeckScreen(Screen[None]):
     def on_screen_resume(self) -> None:
         deck_of(self).read_log(self.log_target, self)
         deck_of(self).watch_steps(self.step_target, self)
+        deck_of(self).read_keys(self if self.wants_keys else None)
         self.call_after_refresh(self._repaint)
 
     def _resized(self) -> None:

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from control_plane.contracts.access import KeySpec
+from control_plane.contracts.errors import Unavailable
 from tests.integration.fleet.rig import CONFIG, Deck, alive
 from tests.integration.fleet.test_access import comes_to, status
 from tests.postgres import Postgres
@@ -98,6 +99,8 @@ async def test_keys_work_on_while_the_database_is_away_and_the_homes_operator_to
         assert await status(deck.url, key) == 200
         async with deck.operator() as home:
             assert (await home.get_snapshot()).workers
+            with pytest.raises(Unavailable, match="the store does not answer"):
+                await home.access.create_key(KeySpec("during"))
     finally:
         postgres.start()
     await comes_to(200, deck.url, key)

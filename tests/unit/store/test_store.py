@@ -177,3 +177,10 @@ def test_a_database_of_a_newer_version_is_told_and_left_as_it_is(database: Datab
     assert caught.value.hint
     with database.transaction() as connection:
         assert connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalars().all() == ["9999"]
+
+
+def test_what_was_to_be_stored_is_in_no_error(database: Database) -> None:
+    """SE05: an error of the database goes into logs."""
+    with pytest.raises(sa.exc.DBAPIError) as caught, database.transaction() as connection:
+        connection.execute(sa.text("INSERT INTO nowhere VALUES (:secret)"), {"secret": "SENTINEL1"})
+    assert "SENTINEL1" not in str(caught.value)

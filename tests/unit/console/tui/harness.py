@@ -102,7 +102,9 @@ async def console(
     """A console that has heard its first snapshot; without one it is still connecting."""
     memory = MemoryPlatform(**platform)
     now = [1000.0]
-    app = ConsoleApp(memory, memory, look=look, readonly=readonly, paint_s=0.0, silence_s=1e6, clock=lambda: now[0])
+    app = ConsoleApp(
+        memory, memory, look=look, readonly=readonly, paint_s=0.0, silence_s=1e6, keys_s=0.05, clock=lambda: now[0]
+    )
     async with app.run_test(size=size) as pilot:
         driven = Console(app, memory, pilot, now)
         await driven.hear(first if first is not None else snapshot())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from control_plane.contracts.access import KeyList, KeySpec, KeyView
 from control_plane.contracts.fleet import (
     Event,
     GatewayView,
@@ -60,13 +62,20 @@ def named(name: str) -> Snapshot:
     )
 
 
+def _says(seen: Console, words: str) -> bool:
+    return words in seen.text
+
+
 async def test_hostile_names_are_shown_literally_everywhere() -> None:
     async with console(size=(200, 50), place="[/place", log="\n".join(HOSTILE).encode()) as seen:
         for name in HOSTILE:
             await seen.hear(named(name))
+            seen.platform.keys_there = KeyList((KeyView("key-1", "sk", KeySpec(name), NOW),), NOW)
             shown = name.replace("\x1b", "\\x1b").replace("\n", "\\n").replace("\u202e", "\\u202e")
-            for line in ("requests", "pools", "events", f"worker {name}x", f"logs worker/{name}", "workers"):
+            for line in ("requests", "pools", "events", "keys", f"worker {name}x", f"logs worker/{name}", "workers"):
                 await seen.command(line)
+                if line == "keys":
+                    await seen.until(partial(_says, seen, shown))
                 check(seen)
                 assert shown in seen.text
             for keys in (("ctrl+d",), ("escape", "ctrl+s"), ("escape",)):

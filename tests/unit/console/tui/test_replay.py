@@ -148,7 +148,16 @@ async def test_it_plays_and_says_that_it_is_a_replay(deck: Path) -> None:
         await console.pass_time(5.0)
         assert console.shown == moment(5)
         assert "▶ replay 0:05/1:00" in console.lines[0]
-        for command in ("requests", "pools", "events", "worker smollm2-1", "request req-5", "logs", "engine smollm2-1"):
+        for command in (
+            "requests",
+            "pools",
+            "events",
+            "keys",
+            "worker smollm2-1",
+            "request req-5",
+            "logs",
+            "engine smollm2-1",
+        ):
             await console.command(command)
             assert "replay 0:05/1:00" in console.lines[0], command
             assert "1:00" in console.lines[-2], command

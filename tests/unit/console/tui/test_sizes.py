@@ -16,6 +16,7 @@ EVERYWHERE = (
     "requests",
     "pools",
     "events",
+    "keys",
     "logs",
     "worker smollm2-1",
     "engine smollm2-1",
