@@ -45,7 +45,7 @@ class Background:
 
     async def _start(self) -> Platform:
         for name in ("a", "b"):
-            worker = scripted_worker(worker_id=name, max_context=512)
+            worker = scripted_worker(worker_id=name, max_context=256, delay_s=0.0)
             self.workers.append(await self._stack.enter_async_context(worker))
         routed = await self._stack.enter_async_context(routing(self.workers))
         gateway, http, _, _ = await self._stack.enter_async_context(serving(routed.router, Keys()))
