@@ -10,8 +10,8 @@ from typing import Any
 
 from control_plane.gateway.prompt.control_text import ControlText
 
-# Templates compare with these (``parameter.type == "object"``), so that they have to see them as they are. Beside what is
-# guarded they are safe, as long as none of them is control by itself.
+# Templates compare with these (``parameter.type == "object"``), so that they have to see them as they are. They are
+# safe beside guarded text, as long as none of them is control by itself.
 _SCHEMA_WORDS = frozenset(
     (
         "type",

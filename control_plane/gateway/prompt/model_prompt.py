@@ -13,7 +13,6 @@ from control_plane.gateway.prompt.control_text import choose_nonce
 from control_plane.gateway.prompt.guarding import guarded, texts_of
 from control_plane.gateway.prompt.tokenizer import PromptTokenizer
 
-_ALWAYS = ("role", "content")
 _TOKEN_NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
 
@@ -53,13 +52,22 @@ class ModelPrompt:
                 param="tools",
                 code="unsupported_parameter",
             )
-        shown = [
-            {field: item for field, item in message.items() if field in _ALWAYS or _shown(template, index, field)}
-            for index, message in enumerate(messages)
-        ]
+        shown: list[Message] = []
+        texts: list[str] = []
+        for index, message in enumerate(messages):
+            seen: Message = {}
+            for field, item in message.items():
+                if field == "role":
+                    seen[field] = template.role(item)
+                elif field == "content":
+                    seen[field] = item
+                    texts.append(item)
+                elif _shown(template, index, field):
+                    seen[field] = item
+                    texts.extend(texts_of(item))
+            shown.append(seen)
         offered = list(tools)
-        said = [item for message in shown for field, item in message.items() if field != "role"]
-        texts = list(texts_of([said, offered]))
+        texts.extend(texts_of(offered))
         longest = self._longest_text()
         length = sum(map(len, texts))
         if length > longest:
@@ -69,12 +77,11 @@ class ModelPrompt:
         if any(map(control.hazardous, texts)):
             nonce = choose_nonce([template.source, *texts])
             offered = guarded(offered, control, nonce)
-        for message in shown:
-            for field, item in message.items():
-                if field == "role":
-                    message[field] = template.role(item)
-                elif nonce:
-                    message[field] = control.guard(item, nonce) if type(item) is str else guarded(item, control, nonce)
+            for message in shown:
+                for field, item in message.items():
+                    if field != "role":
+                        whole = type(item) is str
+                        message[field] = control.guard(item, nonce) if whole else guarded(item, control, nonce)
         rendered = template.render(shown, 4 * longest + 65536, offered)
         return self._tokenizer.encode_rendered(rendered, nonce)
 
