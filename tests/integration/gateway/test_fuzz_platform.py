@@ -180,7 +180,7 @@ CHECKS = [check for check in checks.CHECKS.get_all() if check.__name__ != "posit
 
 
 @api.parametrize()
-@bounded(15)
+@bounded(8)
 def test_openapi_whatever_its_document_allows_and_does_not(platform: Background, case: Any) -> None:
     """No server error, documented statuses and shapes, and what the document does not allow is refused."""
     if isinstance(case.body, dict) and isinstance(case.body.get("model"), str) and case.body["model"]:
