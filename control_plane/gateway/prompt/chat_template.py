@@ -20,7 +20,8 @@ Message = dict[str, Any]
 """What a template is given: an object as JSON has it, whose texts are guarded."""
 
 RENDER_S = 2.0
-"""Longest time that one rendering may take, checked at every piece of output."""
+"""Most processor time that one rendering may take, checked at every piece of output. How long it had to wait for a
+processor is not the messages' fault."""
 
 
 class _Generation(jinja2.ext.Extension):
@@ -95,7 +96,7 @@ class ChatTemplate:
 
         Raises InvalidRequest where the template refuses the messages, fails on them, or takes too long.
         """
-        deadline = time.monotonic() + RENDER_S
+        deadline, cpu_deadline = time.monotonic() + RENDER_S, time.thread_time() + RENDER_S
         pieces: list[str] = []
         length = 0
         try:
@@ -106,7 +107,7 @@ class ChatTemplate:
                 length += len(piece)
                 if length > max_length:
                     raise InvalidRequest("The messages are too long.", param="messages")
-                if time.monotonic() > deadline:
+                if time.monotonic() > deadline and time.thread_time() > cpu_deadline:
                     raise InvalidRequest("The chat template takes too long over these messages.", param="messages")
         except jinja2.exceptions.SecurityError:
             raise InvalidRequest("The model's chat template does what it may not.", param="messages") from None

@@ -1,7 +1,6 @@
-"""The callers' texts inside a chat's messages and tools: how long they are, and how they are kept from being control.
+"""The callers' texts inside tools and their calls, and how they are kept from being control.
 
-Messages and tools are what JSON is: objects, lists, text and numbers. Every text in them is the caller's, names of
-objects too, save what the API itself fixes: a message's field names, and the words that JSON Schema is written in.
+Both are what JSON is: objects, lists, text and numbers. Every text in them is the caller's, names of objects too.
 """
 
 from __future__ import annotations
@@ -11,7 +10,8 @@ from typing import Any
 
 from control_plane.gateway.prompt.control_text import ControlText
 
-# Templates compare with these (``parameter.type == "object"``), so that they have to see them as they are.
+# Templates compare with these (``parameter.type == "object"``), so that they have to see them as they are. They are
+# safe beside guarded text, as long as none of them is control by itself.
 _SCHEMA_WORDS = frozenset(
     (
         "type",
@@ -69,7 +69,8 @@ def texts_of(value: Any) -> Iterator[str]:
 def guarded(value: Any, control: ControlText, nonce: str) -> Any:
     """The value with every text guarded. Raises InvalidRequest for a text that cannot be."""
     if isinstance(value, str):
-        return value if value in _SCHEMA_WORDS else control.guard(value, nonce)
+        bare = value in _SCHEMA_WORDS and len(control.split(value)) == 1
+        return value if bare else control.guard(value, nonce)
     if isinstance(value, dict):
         return {guarded(name, control, nonce): guarded(item, control, nonce) for name, item in value.items()}
     if isinstance(value, list):

@@ -13,7 +13,6 @@ from control_plane.gateway.prompt.control_text import choose_nonce
 from control_plane.gateway.prompt.guarding import guarded, texts_of
 from control_plane.gateway.prompt.tokenizer import PromptTokenizer
 
-_ALWAYS = ("role", "content")
 _TOKEN_NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
 
@@ -53,33 +52,36 @@ class ModelPrompt:
                 param="tools",
                 code="unsupported_parameter",
             )
-        longest = self._longest_text()
-        control = self._tokenizer.control
-        shown = [
-            {field: item for field, item in message.items() if field in _ALWAYS or _read(template, index, field)}
-            for index, message in enumerate(messages)
-        ]
-        length = 0
-        hazard = False
-        for message in shown:
-            for field, item in message.items():
-                for text in (item,) if isinstance(item, str) else texts_of(item):
-                    if field != "role":
-                        length += len(text)
-                        hazard = hazard or control.hazardous(text)
-        for text in texts_of(list(tools)):
-            length += len(text)
-            hazard = hazard or control.hazardous(text)
-        if length > longest:
-            raise self._certainly_too_long(length, "messages")
-        nonce = choose_nonce([template.source, *texts_of([shown, list(tools)])]) if hazard else ""
-        for message in shown:
+        shown: list[Message] = []
+        texts: list[str] = []
+        for index, message in enumerate(messages):
+            seen: Message = {}
             for field, item in message.items():
                 if field == "role":
-                    message[field] = template.role(item)
-                elif hazard:
-                    message[field] = guarded(item, control, nonce)
-        offered = guarded(list(tools), control, nonce) if hazard else tools
+                    seen[field] = template.role(item)
+                elif field == "content":
+                    seen[field] = item
+                    texts.append(item)
+                elif _shown(template, index, field):
+                    seen[field] = item
+                    texts.extend(texts_of(item))
+            shown.append(seen)
+        offered = list(tools)
+        texts.extend(texts_of(offered))
+        longest = self._longest_text()
+        length = sum(map(len, texts))
+        if length > longest:
+            raise self._certainly_too_long(length, "messages")
+        control = self._tokenizer.control
+        nonce = ""
+        if any(map(control.hazardous, texts)):
+            nonce = choose_nonce([template.source, *texts])
+            offered = guarded(offered, control, nonce)
+            for message in shown:
+                for field, item in message.items():
+                    if field != "role":
+                        whole = type(item) is str
+                        message[field] = control.guard(item, nonce) if whole else guarded(item, control, nonce)
         rendered = template.render(shown, 4 * longest + 65536, offered)
         return self._tokenizer.encode_rendered(rendered, nonce)
 
@@ -130,7 +132,7 @@ def _json(data: bytes | None) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _read(template: ChatTemplate, index: int, field: str) -> bool:
+def _shown(template: ChatTemplate, index: int, field: str) -> bool:
     """Whether the template reads this field of a message; False where it may be left out. Raises InvalidRequest."""
     if template.reads(field):
         return True

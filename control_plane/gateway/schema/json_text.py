@@ -83,6 +83,8 @@ _more_patient = _MorePatient().decode
 
 
 def _decoder(body: bytes | bytearray) -> Callable[[str], Any]:
+    if len(body) <= _MANY_VALUES:
+        return _fast
     if body.count(b"\\") > _MANY_ESCAPES:
         return _more_patient
     return _patient if body.count(b",") + _openings(body) > _MANY_VALUES else _fast

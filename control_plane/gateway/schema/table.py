@@ -28,11 +28,11 @@ class Table:
         """The values that are there and not null, each as its field reads it. Raises InvalidRequest."""
         values = {}
         for name, value in body.items():
-            read = self.fields.get(name)
-            if read is None:
+            known = self.fields.get(name)
+            if known is None:
                 self._refuse(name, value)
             elif value is not None:
-                values[name] = read(name, value)
+                values[name] = known.read(name, value)
             elif name == "model" and name in self.required:
                 raise wrong_type(name, "a string", value)
         for name in self.required:

@@ -11,6 +11,8 @@ from tokenizers import Tokenizer
 
 from control_plane.contracts.errors import DropReason, InvalidRequest, RequestCancelled, Unavailable, WorkerLost
 from control_plane.contracts.worker import Delta, Done, Finish, FinishReason, TokenLogprob
+from control_plane.gateway.prompt.lanes import Lanes
+from control_plane.gateway.reading import SMALL_BODY
 from tests.integration.gateway.rig import CHAT, MODEL, Rig, chat_body, events, joined, request, say
 from tests.unit.gateway.fakes import Submitted
 from tests.unit.gateway.test_model_prompt import WITH_TOOLS
@@ -372,6 +374,41 @@ async def test_tools_reach_a_template_that_reads_them_and_are_refused_where_none
     refused = await rig.post(CHAT, body)
     assert (refused.status, refused.error["param"]) == (400, "tools")
     assert "does not read 'tools'" in refused.error["message"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "param"),
+    [
+        ('"user":"x"', 200, None),
+        ('"temperature":NaN', 400, None),
+        ('"temperature":9', 400, "temperature"),
+        ('"frobnicate":1', 400, "frobnicate"),
+        ('"model":"nope"', 404, "model"),
+    ],
+)
+async def test_large_bodies_are_checked_as_small_ones_are(
+    rig: Rig, fields: str, status: int, param: str | None
+) -> None:
+    """They are read beside the loop."""
+    blanks = " " * 2 * SMALL_BODY
+    for padding in ("", blanks):
+        answer = await rig.post(CHAT, f"{json.dumps(chat_body())[:-1]},{padding}{fields}}}".encode())
+        assert answer.status == status
+        if status != 200:
+            assert answer.error["param"] == param
+    assert rig.gateway.held == 0
+    await rig.idle()
+
+
+async def test_too_many_large_bodies_are_refused(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Lanes, job: Any, characters: int) -> None:
+        raise Unavailable("full", reason=DropReason.OVERLOADED)
+
+    assert (await rig.chat()).status == 200
+    monkeypatch.setattr(Lanes, "submit", full)
+    answer = await rig.chat("x" * 2 * SMALL_BODY)
+    assert (answer.status, answer.error["code"]) == (503, "overloaded")
+    assert rig.gateway.held == 0
 
 
 # --- the rest of the schema

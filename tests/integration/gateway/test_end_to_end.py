@@ -308,6 +308,32 @@ async def test_an_operator_cancels(stream: bool) -> None:
         client.close()
 
 
+@either
+async def test_a_cancel_at_any_moment_ends_its_call_once_and_leaves_nothing(stream: bool) -> None:
+    """C04: queued, dispatching, decoding, finished and unknown, each told twice."""
+    async with scripted_server(max_num_seqs=2) as worker, platform([worker]) as here:
+
+        async def one(index: int) -> str:
+            name = f"req-{index}"
+            call = asyncio.create_task(here.chat({"tokens": 8, "delay_s": 0.004}, stream=stream, user=name))
+            await asyncio.sleep(index % 11 * 0.005)
+            for _ in range(2):
+                here.routed.fleet.cancel(name)
+                here.routed.fleet.cancel(f"unknown-{index}")
+            answer = await call
+            if answer.status == 499:
+                assert answer.headers["x-should-retry"] == "false"
+                return str(answer.error["code"])
+            assert answer.status == 200
+            last = events(answer.body)[-1] if stream else "[DONE]"
+            return last if isinstance(last, str) else str(last["error"]["code"])
+
+        ends = await asyncio.gather(*(one(index) for index in range(44)))
+        assert set(ends) <= {"[DONE]", "request_cancelled"}
+        assert "request_cancelled" in ends
+        await here.idle(worker.address)
+
+
 async def test_a_model_without_workers_is_held_and_then_refused() -> None:
     """A01: 503 for a known model, 404 for an unknown one."""
     async with (

@@ -45,7 +45,7 @@ class Background:
 
     async def _start(self) -> Platform:
         for name in ("a", "b"):
-            worker = scripted_worker(worker_id=name, max_context=512)
+            worker = scripted_worker(worker_id=name, max_context=256, delay_s=0.0)
             self.workers.append(await self._stack.enter_async_context(worker))
         routed = await self._stack.enter_async_context(routing(self.workers))
         gateway, http, _, _ = await self._stack.enter_async_context(serving(routed.router, Keys()))
@@ -180,7 +180,7 @@ CHECKS = [check for check in checks.CHECKS.get_all() if check.__name__ != "posit
 
 
 @api.parametrize()
-@bounded(15)
+@bounded(8)
 def test_openapi_whatever_its_document_allows_and_does_not(platform: Background, case: Any) -> None:
     """No server error, documented statuses and shapes, and what the document does not allow is refused."""
     if isinstance(case.body, dict) and isinstance(case.body.get("model"), str) and case.body["model"]:

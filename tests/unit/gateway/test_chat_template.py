@@ -67,6 +67,12 @@ def test_a_template_that_takes_too_long_is_stopped(monkeypatch: pytest.MonkeyPat
         ChatTemplate(source, {}).render(HELLO, 10**9)
 
 
+def test_waiting_for_a_processor_is_not_the_messages_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    hours = iter(range(0, 10**6, 3600))
+    monkeypatch.setattr(chat_template.time, "monotonic", lambda: float(next(hours)))
+    assert render("{% for i in range(9) %}x{% endfor %}") == "x" * 9
+
+
 def test_a_template_that_is_none() -> None:
     with pytest.raises(ValueError, match="cannot be compiled"):
         ChatTemplate("{% for %}", {})

@@ -193,3 +193,12 @@ def test_tools_count_towards_what_cannot_fit() -> None:
     prompt = ModelPrompt(bundle(template=WITH_TOOLS, max_context=16))
     with pytest.raises(InvalidRequest, match="maximum context length is 16 tokens"):
         prompt.chat(user("hi"), [{"type": "function", "function": {"name": "f", "description": "word " * 10_000}}])
+
+
+def test_no_word_is_safe_by_itself() -> None:
+    """A tokenizer may have a control token of any name."""
+    described = json.loads(tokenizer_json("byte_level"))
+    described["added_tokens"].append({**described["added_tokens"][0], "id": 600, "content": "object"})
+    prompt = ModelPrompt(bundle(template=WITH_TOOLS, files={"tokenizer.json": json.dumps(described).encode()}))
+    (control,) = prompt.control_ids - ModelPrompt(bundle()).control_ids
+    assert control not in prompt.chat(user("object"), [TOOL])
