@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import tempfile
 import threading
 from collections.abc import Coroutine, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -19,6 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from schemathesis import checks
 
+from control_plane.gateway.history.history import History
+from control_plane.store import Database
+from control_plane.store.journal import Journal
 from tests.fuzz.bodies import calls
 from tests.fuzz.bounds import bounded
 from tests.integration.gateway.rig import KEY, Answer, Keys, events, joined, serving
@@ -48,7 +53,11 @@ class Background:
             worker = scripted_worker(worker_id=name, max_context=256, delay_s=0.0)
             self.workers.append(await self._stack.enter_async_context(worker))
         routed = await self._stack.enter_async_context(routing(self.workers))
-        gateway, http, _, _ = await self._stack.enter_async_context(serving(routed.router, Keys()))
+        folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="inferdeck-test-")))
+        database = Database.open("", folder / "deck.db", durable=True)
+        self._stack.callback(database.close)
+        history = History(database, Journal.open(folder / "journals", "g1"))
+        gateway, http, _, _ = await self._stack.enter_async_context(serving(routed.router, Keys(), history=history))
         return Platform(routed, gateway, http)
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout_s: float = CALL_S) -> T:
