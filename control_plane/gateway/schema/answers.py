@@ -61,7 +61,8 @@ CHAT_COMPLETION = _generated(
 
 COMPLETION = _generated("text_completion", thing(index=_WHOLE, text=TEXT, logprobs=_LOGPROBS, finish_reason=_FINISH))
 
-EVENTS: Schema = {"type": "string", "description": "With 'stream': server-sent events, the last one 'data: [DONE]'."}
+EVENTS: Schema = {"description": "With 'stream': server-sent events, the last one 'data: [DONE]'."}
+"""Without a type: some readers take it for that of the whole text, and some for that of each event."""
 
 MODEL = thing(id=TEXT, object={"const": "model"}, created=_WHOLE, owned_by=TEXT)
 MODELS = thing(object={"const": "list"}, data=list_of(MODEL))
