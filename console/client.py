@@ -24,7 +24,7 @@ from console.home import Home, Target, Unreachable, target_for
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.failure import Failure
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, RequestView, ShutdownProgress, Snapshot
-from control_plane.contracts.identity import Role
+from control_plane.contracts.identity import Peer
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, TraceState
 from control_plane.contracts.timeline import Timeline
 from control_plane.contracts.v1 import operator_pb2 as pb
@@ -84,7 +84,7 @@ class OperatorClient:
             await channel.close()
 
     def _open(self) -> grpc.aio.Channel:
-        channel = open_channel(self.target.address, self.target.credentials, Role.CONTROL_PLANE)
+        channel = open_channel(self.target.address, self.target.credentials, Peer.CONTROL_PLANE)
         make_stub: Any = OperatorStub
         self._made_stub = make_stub(channel)
         self._made_access = AccessClient(channel, self._unary)

@@ -17,7 +17,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from control_plane.contracts.errors import Conflict, DropReason, InferDeckError, InvalidRequest, Unavailable, WorkerLost
-from control_plane.contracts.identity import Role
+from control_plane.contracts.identity import Peer
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1 import worker_pb2_grpc
 from control_plane.contracts.wire.channel import SERVER_OPTIONS
@@ -40,8 +40,8 @@ from workers.validation import check
 _log = logging.getLogger(__name__)
 
 ROLES = {
-    "/": frozenset({Role.GATEWAY, Role.CONTROL_PLANE}),
-    "/grpc.health.v1.Health/": frozenset(Role),
+    "/": frozenset({Peer.GATEWAY, Peer.CONTROL_PLANE}),
+    "/grpc.health.v1.Health/": frozenset(Peer),
 }
 """Who may call what, by the certificate."""
 

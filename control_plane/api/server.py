@@ -22,7 +22,7 @@ from control_plane.api.history_service import HistoryService
 from control_plane.api.trail import Trail
 from control_plane.contracts.errors import Conflict, InvalidRequest
 from control_plane.contracts.fleet import GatewayIdentity, RouterReport
-from control_plane.contracts.identity import Role
+from control_plane.contracts.identity import Peer
 from control_plane.contracts.step import TraceMode
 from control_plane.contracts.v1 import access_pb2_grpc, history_pb2_grpc, operator_pb2_grpc, worker_pb2
 from control_plane.contracts.v1 import operator_pb2 as pb
@@ -39,9 +39,9 @@ from control_plane.fleet.routers import Session
 SERVICES: Final = ("inferdeck.v1.Operator", "inferdeck.v1.Access", "inferdeck.v1.History", "inferdeck.v1.Fleet")
 
 ROLES: Final = {
-    "/": frozenset({Role.OPERATOR}),
-    "/inferdeck.v1.Fleet/": frozenset({Role.GATEWAY}),
-    "/grpc.health.v1.Health/": frozenset(Role),
+    "/": frozenset({Peer.OPERATOR}),
+    "/inferdeck.v1.Fleet/": frozenset({Peer.GATEWAY}),
+    "/grpc.health.v1.Health/": frozenset(Peer),
 }
 """Who may call what, by the certificate."""
 

@@ -20,7 +20,7 @@ DOMAIN: Final = "inferdeck.internal"
 _BEGIN, _END = "-----BEGIN ", "-----END "
 
 
-class Role(StrEnum):
+class Peer(StrEnum):
     CONTROL_PLANE = "control-plane"
     GATEWAY = "gateway"
     WORKER = "worker"
@@ -32,9 +32,9 @@ class Role(StrEnum):
         return f"{self}.{DOMAIN}"
 
 
-def roles_in(names: list[str]) -> frozenset[Role]:
+def roles_in(names: list[str]) -> frozenset[Peer]:
     """The roles that a certificate's DNS names stand for."""
-    return frozenset(role for role in Role if role.host in names)
+    return frozenset(role for role in Peer if role.host in names)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

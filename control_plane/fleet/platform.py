@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from control_plane.contracts.fleet import RequestView, ShutdownProgress
-from control_plane.contracts.identity import Role
+from control_plane.contracts.identity import Peer
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.controller import Controller
 from control_plane.fleet.events import Events
@@ -64,7 +64,7 @@ class Platform:
             self.requests,
             self.changes,
             store.cordoned(),
-            str(self._keyring.peer(Role.CONTROL_PLANE)),
+            str(self._keyring.peer(Peer.CONTROL_PLANE)),
         )
         self.routers = Routers(self.requests, self.changes, self.controller.progressed, self._limit_store)
         self.gateways = Gateways(settings.gateway, home, config, self.events, self.routers, self.changes, urls_changed)

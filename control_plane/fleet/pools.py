@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from control_plane.contracts.addresses import MutualTls, wants_mutual_tls
 from control_plane.contracts.errors import Conflict, NotFound, SettingsError
-from control_plane.contracts.identity import Role
+from control_plane.contracts.identity import Peer
 from control_plane.contracts.worker_spec import WorkerSpec
 from control_plane.fleet.launcher.devices import visible_gpus
 from control_plane.fleet.state import PoolTarget
@@ -108,7 +108,7 @@ class Pools:
         )
         if not wants_mutual_tls(self._mutual_tls, spec.host):
             return spec
-        return replace(spec, credentials=str(Keyring(self._home.tls).peer(Role.WORKER, worker_id)))
+        return replace(spec, credentials=str(Keyring(self._home.tls).peer(Peer.WORKER, worker_id)))
 
     def wants(self, spec: WorkerSpec | None, same: Callable[[WorkerSpec, WorkerSpec], bool]) -> bool:
         """Whether a worker that was started with this spec is what its pool would start today."""

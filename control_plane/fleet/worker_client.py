@@ -10,7 +10,7 @@ import grpc
 
 from control_plane.contracts.errors import Unavailable
 from control_plane.contracts.failure import Failure
-from control_plane.contracts.identity import Role
+from control_plane.contracts.identity import Peer
 from control_plane.contracts.kv_events import KvFrame
 from control_plane.contracts.step import BlockSnapshot, EngineStep, TraceMode, TraceState
 from control_plane.contracts.v1 import worker_pb2 as pb
@@ -41,7 +41,7 @@ class WorkerClient:
         self._open()
 
     def _open(self) -> None:
-        self._channel = open_channel(self.address, self._credentials, Role.WORKER)
+        self._channel = open_channel(self.address, self._credentials, Peer.WORKER)
         make_stub: Any = WorkerStub
         self._stub = make_stub(self._channel)
 

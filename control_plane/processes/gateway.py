@@ -16,7 +16,7 @@ from control_plane import telemetry
 from control_plane.contracts.errors import InferDeckError, SettingsError
 from control_plane.contracts.fleet import GatewayIdentity
 from control_plane.contracts.gateway_record import END_NOW, FINISH, read_record, write_record
-from control_plane.contracts.identity import Role
+from control_plane.contracts.identity import Peer
 from control_plane.gateway.history.history import History
 from control_plane.gateway.options import GatewayOptions
 from control_plane.gateway.server import Gateway
@@ -67,7 +67,7 @@ async def _gateway(home: Home, settings: Settings, gateway_id: str, port: int | 
             operator_key=lambda: home.operator_key.read_text().strip(),
             stats=gateway.stats,
             settings=settings.router,
-            credentials=str(Keyring(home.tls).peer(Role.GATEWAY, gateway_id)),
+            credentials=str(Keyring(home.tls).peer(Peer.GATEWAY, gateway_id)),
             fleet_secure=lambda: bool(read_state(home).get("api_secure")),
         )
         stop = asyncio.Event()

@@ -17,7 +17,7 @@ from control_plane.api.server import ApiServer
 from control_plane.contracts.access import Actor, KeySpec, Role
 from control_plane.contracts.addresses import wants_mutual_tls
 from control_plane.contracts.errors import Conflict, InferDeckError
-from control_plane.contracts.identity import Role as PeerRole
+from control_plane.contracts.identity import Peer
 from control_plane.contracts.worker_spec import WORKER_HOST
 from control_plane.fleet.launcher.local import LocalLauncher
 from control_plane.fleet.platform import Platform
@@ -113,10 +113,10 @@ def _credentials(keyring: Keyring, settings: Settings) -> str:
     mode, hosts = settings.security.mutual_tls, {settings.api.host, WORKER_HOST}
     if not any(wants_mutual_tls(mode, host) for host in hosts):
         return ""
-    own = keyring.ensure_peer(PeerRole.CONTROL_PLANE)
-    keyring.ensure_peer(PeerRole.OPERATOR)
+    own = keyring.ensure_peer(Peer.CONTROL_PLANE)
+    keyring.ensure_peer(Peer.OPERATOR)
     for number in range(1, settings.gateway.replicas + 1):
-        keyring.ensure_peer(PeerRole.GATEWAY, f"g{number}")
+        keyring.ensure_peer(Peer.GATEWAY, f"g{number}")
     return str(own) if wants_mutual_tls(mode, settings.api.host) else ""
 
 

@@ -7,7 +7,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from control_plane.contracts.identity import Role
+from control_plane.contracts.identity import Peer
 from control_plane.contracts.worker_spec import start_ticks
 from control_plane.settings import Home, Settings
 from control_plane.trust.keyring import Keyring
@@ -44,7 +44,7 @@ class StateFile:
             "api_key_path": str(self._home.api_key),
             "operator_key_path": str(self._home.operator_key),
             "api_secure": self.api_secure,
-            "operator_credentials": str(keyring.peer(Role.OPERATOR)) if self.api_secure else "",
+            "operator_credentials": str(keyring.peer(Peer.OPERATOR)) if self.api_secure else "",
             "gateway_ca": str(keyring.ca) if gateway.tls else "",
             "gateway_certificate": gateway.tls_cert,
             "config": str(self._settings.path or ""),

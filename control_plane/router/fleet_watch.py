@@ -17,7 +17,7 @@ import grpc
 
 from control_plane.contracts.errors import SettingsError
 from control_plane.contracts.fleet import CancelOutcome, EndpointSet, GatewayIdentity, GatewayStats, RequestView
-from control_plane.contracts.identity import Role
+from control_plane.contracts.identity import Peer
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.v1.operator_pb2_grpc import FleetStub
 from control_plane.contracts.wire.convert import from_wire, to_wire
@@ -112,7 +112,7 @@ class FleetWatch:
             if address is None:
                 return "none is known"
             metadata = (("authorization", f"Bearer {self._operator_key()}"),)
-            async with open_channel(address, self._credentials(), Role.CONTROL_PLANE) as channel:
+            async with open_channel(address, self._credentials(), Peer.CONTROL_PLANE) as channel:
                 async with asyncio.timeout(CONNECT_TIMEOUT_S):
                     await channel.channel_ready()
                 make_stub: Any = FleetStub

@@ -24,7 +24,7 @@ from cryptography import x509
 
 from control_plane.contracts.addresses import is_any, is_loopback
 from control_plane.contracts.errors import InvalidRequest
-from control_plane.contracts.identity import DOMAIN, Credentials, Role
+from control_plane.contracts.identity import DOMAIN, Credentials, Peer
 from control_plane.trust.authority import Authority, replace
 from control_plane.trust.certificate import CertificateFacts
 
@@ -62,10 +62,10 @@ class Keyring:
     def server(self) -> Path:
         return self.folder / "server.pem"
 
-    def peer(self, role: Role, name: str = "") -> Path:
+    def peer(self, role: Peer, name: str = "") -> Path:
         return self.folder / "peers" / (f"{role}-{name}.pem" if name else f"{role}.pem")
 
-    def ensure_peer(self, role: Role, name: str = "") -> Path:
+    def ensure_peer(self, role: Peer, name: str = "") -> Path:
         """Credentials of one of our processes, good for two days and more."""
         path = self.peer(role, name)
         with self._lock:
@@ -94,7 +94,7 @@ class Keyring:
         """Credentials for an operator elsewhere. Raises InvalidRequest for a file that is there."""
         with self._lock:
             data = self._ca().issue(
-                f"inferdeck operator {name}", [Role.OPERATOR.host], dt.timedelta(days=days), server=False, client=True
+                f"inferdeck operator {name}", [Peer.OPERATOR.host], dt.timedelta(days=days), server=False, client=True
             )
         if path.exists():
             raise InvalidRequest(f"{path} is there already", param="out", hint="choose another file")
@@ -121,7 +121,7 @@ class Keyring:
             self._authority = self._ca().renew(self.folder)
         return (self.ca, *self.renew(all_of_them=True))
 
-    def forget(self, role: Role, name: str) -> None:
+    def forget(self, role: Peer, name: str) -> None:
         self.peer(role, name).unlink(missing_ok=True)
 
     def entries(self) -> tuple[Entry, ...]:
@@ -164,7 +164,7 @@ class Keyring:
         except ValueError:
             return None
 
-    def _write_peer(self, path: Path, role: Role) -> None:
+    def _write_peer(self, path: Path, role: Peer) -> None:
         authority = self._ca()
         path.parent.mkdir(mode=0o700, exist_ok=True)
         data = authority.issue(f"inferdeck {path.stem}", [role.host], PEER_LIFE, server=True, client=True)
@@ -175,8 +175,8 @@ class Keyring:
         replace(self.server, data, 0o600)
 
 
-def _role_of(path: Path) -> Role | None:
-    return next((role for role in Role if path.stem == role or path.stem.startswith(f"{role}-")), None)
+def _role_of(path: Path) -> Peer | None:
+    return next((role for role in Peer if path.stem == role or path.stem.startswith(f"{role}-")), None)
 
 
 def _checked(host: str) -> str:

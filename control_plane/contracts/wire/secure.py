@@ -16,14 +16,14 @@ from typing import Any
 import grpc
 
 from control_plane.contracts.errors import DropReason, Forbidden, InferDeckError
-from control_plane.contracts.identity import Credentials, Role, roles_in
+from control_plane.contracts.identity import Credentials, Peer, roles_in
 from control_plane.contracts.wire.channel import CLIENT_OPTIONS
 from control_plane.contracts.wire.status import abort_with
 
 _log = logging.getLogger(__name__)
 
 
-def open_channel(address: str, credentials: str | Path | None, peer: Role) -> grpc.aio.Channel:
+def open_channel(address: str, credentials: str | Path | None, peer: Peer) -> grpc.aio.Channel:
     """A channel to ``host:port``. With ``credentials`` only a peer of that role will do, and it is told ours.
 
     Raises SettingsError for credentials that cannot be read.
@@ -91,7 +91,7 @@ class RoleGate(grpc.aio.ServerInterceptor):
     and what fits none is for nobody. Raises nothing; refusals are PERMISSION_DENIED.
     """
 
-    def __init__(self, roles: dict[str, frozenset[Role]]) -> None:
+    def __init__(self, roles: dict[str, frozenset[Peer]]) -> None:
         self._roles = sorted(roles.items(), key=lambda entry: -len(entry[0]))
 
     async def intercept_service(
@@ -103,7 +103,7 @@ class RoleGate(grpc.aio.ServerInterceptor):
         if handler is None:
             return None
         method = str(handler_call_details.method)
-        allowed = next((roles for prefix, roles in self._roles if method.startswith(prefix)), frozenset[Role]())
+        allowed = next((roles for prefix, roles in self._roles if method.startswith(prefix)), frozenset[Peer]())
         kind = ("stream" if handler.request_streaming else "unary") + (
             "_stream" if handler.response_streaming else "_unary"
         )
@@ -113,13 +113,13 @@ class RoleGate(grpc.aio.ServerInterceptor):
         return made
 
 
-def roles_of(context: Any) -> frozenset[Role]:
+def roles_of(context: Any) -> frozenset[Peer]:
     """The roles in the certificate of whoever calls."""
     names = context.auth_context().get("x509_subject_alternative_name", ())
     return roles_in([bytes(name).decode("ascii", "replace") for name in names])
 
 
-def _guarded(behaviour: Callable[..., Any], allowed: frozenset[Role], method: str) -> Callable[..., Any]:
+def _guarded(behaviour: Callable[..., Any], allowed: frozenset[Peer], method: str) -> Callable[..., Any]:
     async def check(context: Any) -> None:
         have = roles_of(context)
         if not have & allowed:

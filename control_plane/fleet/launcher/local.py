@@ -20,7 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from control_plane.contracts.identity import Role
+from control_plane.contracts.identity import Peer
 from control_plane.contracts.worker_spec import Announcement, WorkerSpec, start_ticks
 from control_plane.fleet.launcher.base import Found, LaunchFailed
 from control_plane.fleet.launcher.log_file import open_log
@@ -48,7 +48,7 @@ class LocalLauncher:
         try:
             announcement.unlink(missing_ok=True)
             if spec.credentials and self._keyring is not None:
-                await asyncio.to_thread(self._keyring.ensure_peer, Role.WORKER, spec.worker_id)
+                await asyncio.to_thread(self._keyring.ensure_peer, Peer.WORKER, spec.worker_id)
             spec.save(path)
             if _forked(spec):
                 process = await self._fork(path)
@@ -100,7 +100,7 @@ class LocalLauncher:
             self._announcement_path(worker_id).unlink(missing_ok=True)
             self._spec_path(worker_id).unlink(missing_ok=True)
             if self._keyring is not None:
-                self._keyring.forget(Role.WORKER, worker_id)
+                self._keyring.forget(Peer.WORKER, worker_id)
 
     def log_path(self, worker_id: str) -> Path:
         return self._logs / f"worker-{worker_id}.log"

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, cast
 
-from control_plane.contracts.identity import Role, client_context
+from control_plane.contracts.identity import Peer, client_context
 from control_plane.contracts.wire.channel import MESSAGE_BYTES, PING_EVERY_MS, PING_TIMEOUT_MS
 
 _DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
@@ -56,7 +56,7 @@ async def open_stream(
     if credentials:
         # The peer's name is its role's: where it listens says nothing about who it is.
         context = await asyncio.to_thread(client_context, credentials)
-        tls = {"ssl": context, "server_hostname": Role.WORKER.host, "ssl_shutdown_timeout": _TLS_CLOSE_S}
+        tls = {"ssl": context, "server_hostname": Peer.WORKER.host, "ssl_shutdown_timeout": _TLS_CLOSE_S}
     make = functools.partial(GrpcStream, address, path, on_message, on_end, secure=bool(credentials))
     async with asyncio.timeout(timeout_s):
         _, stream = await asyncio.get_running_loop().create_connection(

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 
 from control_plane.contracts.call import RoutedCall
 from control_plane.contracts.errors import SettingsError
-from control_plane.contracts.identity import Role
+from control_plane.contracts.identity import Peer
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1.worker_pb2_grpc import WorkerStub
 from control_plane.contracts.wire.frames import delta_from_wire, tokens_from_wire
@@ -104,7 +104,7 @@ class WorkerLink:
     async def _check(self, address: str, credentials: str) -> None:
         """Raises StreamBroken unless the one that answers is the one that is meant."""
         endpoint = self._target.endpoint
-        async with open_channel(address, credentials, Role.WORKER) as channel:
+        async with open_channel(address, credentials, Peer.WORKER) as channel:
             make_stub: Any = WorkerStub
             info = await make_stub(channel).GetInfo(pb.GetInfoRequest(), timeout=CONNECT_TIMEOUT_S)
         if info.instance_id != endpoint.instance_id:

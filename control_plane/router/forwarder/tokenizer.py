@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 
 from control_plane.contracts.errors import InternalError
-from control_plane.contracts.identity import Role
+from control_plane.contracts.identity import Peer
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1.worker_pb2_grpc import WorkerStub
 from control_plane.contracts.wire.secure import open_channel
@@ -32,7 +32,7 @@ async def fetch_tokenizer(address: str, expected_hash: str, credentials: str = "
     pieces: dict[str, bytearray] = {}
     sizes: dict[str, int] = {}
     try:
-        async with open_channel(address, credentials, Role.WORKER) as channel:
+        async with open_channel(address, credentials, Peer.WORKER) as channel:
             make_stub: Any = WorkerStub
             async for chunk in make_stub(channel).GetTokenizer(pb.GetTokenizerRequest(), timeout=TIMEOUT_S):
                 pieces.setdefault(chunk.name, bytearray()).extend(chunk.data)

@@ -21,7 +21,7 @@ from console.client import OperatorClient
 from console.home import Home as ConsoleHome
 from console.home import Target, target_for
 from control_plane.contracts.errors import Forbidden, Unauthenticated, Unavailable
-from control_plane.contracts.identity import Credentials, Role, client_context
+from control_plane.contracts.identity import Credentials, Peer, client_context
 from control_plane.contracts.v1 import operator_pb2, operator_pb2_grpc, worker_pb2, worker_pb2_grpc
 from control_plane.contracts.wire.secure import open_channel
 from control_plane.contracts.worker_spec import WorkerSpec
@@ -53,11 +53,11 @@ def worker_address(deck: Deck, worker_id: str = "tiny-1") -> str:
     return str(json.loads((deck.home / "run" / "workers" / f"{worker_id}.json").read_text())["address"])
 
 
-def ports(deck: Deck) -> dict[str, tuple[str, Role]]:
+def ports(deck: Deck) -> dict[str, tuple[str, Peer]]:
     """Every gRPC port of the platform, and who listens there."""
     return {
-        "api": (deck.state()["api_address"], Role.CONTROL_PLANE),
-        "worker": (worker_address(deck), Role.WORKER),
+        "api": (deck.state()["api_address"], Peer.CONTROL_PLANE),
+        "worker": (worker_address(deck), Peer.WORKER),
     }
 
 
@@ -83,7 +83,7 @@ async def test_one_request_id_from_the_caller_to_the_engine_and_back(deck: Deck)
         assert json.loads((await anext(lines)).removeprefix("data: "))["id"] == f"chatcmpl-{name}"
         snapshot = await deck.until(lambda found: any(view.id == name for view in found.requests))
         view = next(view for view in snapshot.requests if view.id == name)
-        own = str(Keyring(deck.home / "tls").peer(Role.CONTROL_PLANE))
+        own = str(Keyring(deck.home / "tls").peer(Peer.CONTROL_PLANE))
         engine = WorkerClient(worker_address(deck, view.worker_id), own)
         try:
             assert name in [request.request_id for request in await engine.requests()]
@@ -106,7 +106,7 @@ async def test_strangers_are_refused(deck: Deck, keyring: Keyring, port: str, st
     assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
-def _strange_channel(keyring: Keyring, address: str, role: Role, stranger: str, folder: Path) -> grpc.aio.Channel:
+def _strange_channel(keyring: Keyring, address: str, role: Peer, stranger: str, folder: Path) -> grpc.aio.Channel:
     if stranger == "plaintext":
         return grpc.aio.insecure_channel(address)
     options = (("grpc.ssl_target_name_override", role.host),)
@@ -114,9 +114,9 @@ def _strange_channel(keyring: Keyring, address: str, role: Role, stranger: str, 
     if stranger == "no certificate":
         return grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(root), options)
     if stranger == "other authority":
-        own = Credentials.read(Keyring(folder / "other").ensure_peer(Role.GATEWAY, "g1"))
+        own = Credentials.read(Keyring(folder / "other").ensure_peer(Peer.GATEWAY, "g1"))
     elif stranger == "expired":
-        old = keyring._ca().issue("x", [Role.GATEWAY.host], dt.timedelta(minutes=-1), server=True, client=True)
+        old = keyring._ca().issue("x", [Peer.GATEWAY.host], dt.timedelta(minutes=-1), server=True, client=True)
         (folder / "old.pem").write_bytes(old)
         own = Credentials.read(folder / "old.pem")
     else:
@@ -130,15 +130,15 @@ async def _health(channel: grpc.aio.Channel) -> Any:
 
 
 @asynccontextmanager
-async def calling(address: str, credentials: Path, peer: Role) -> AsyncIterator[grpc.aio.Channel]:
+async def calling(address: str, credentials: Path, peer: Peer) -> AsyncIterator[grpc.aio.Channel]:
     async with open_channel(address, credentials, peer) as channel:
         yield channel
 
 
-@pytest.mark.parametrize("role", list(Role))
-async def test_a_role_opens_what_it_is_for(deck: Deck, keyring: Keyring, role: Role) -> None:
+@pytest.mark.parametrize("role", list(Peer))
+async def test_a_role_opens_what_it_is_for(deck: Deck, keyring: Keyring, role: Peer) -> None:
     """SE03: a worker's certificate opens no operators' API, an operator's no worker, and so on; keys count beside."""
-    name = {Role.GATEWAY: "g1", Role.WORKER: "tiny-1"}.get(role, "")
+    name = {Peer.GATEWAY: "g1", Peer.WORKER: "tiny-1"}.get(role, "")
     credentials = keyring.ensure_peer(role, name)
     metadata = (("authorization", f"Bearer {(deck.home / 'operator.key').read_text().strip()}"),)
 
@@ -150,7 +150,7 @@ async def test_a_role_opens_what_it_is_for(deck: Deck, keyring: Keyring, role: R
             return error.code()
         return grpc.StatusCode.OK
 
-    async with calling(deck.state()["api_address"], credentials, Role.CONTROL_PLANE) as channel:
+    async with calling(deck.state()["api_address"], credentials, Peer.CONTROL_PLANE) as channel:
         operator: Any = operator_pb2_grpc.OperatorStub(channel)
         fleet: Any = operator_pb2_grpc.FleetStub(channel)
         reflection: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
@@ -161,22 +161,22 @@ async def test_a_role_opens_what_it_is_for(deck: Deck, keyring: Keyring, role: R
         reflected = await code(reflection.ServerReflectionInfo(asked, metadata=metadata).read())
         await _health(channel)
     denied, fine = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.OK
-    operates = fine if role is Role.OPERATOR else denied
+    operates = fine if role is Peer.OPERATOR else denied
     assert (looked, followed, reflected) == (operates, operates, operates)
     # A gateway gets as far as being asked who it is.
-    assert joined == (grpc.StatusCode.INVALID_ARGUMENT if role is Role.GATEWAY else denied)
-    async with calling(worker_address(deck), credentials, Role.WORKER) as channel:
+    assert joined == (grpc.StatusCode.INVALID_ARGUMENT if role is Peer.GATEWAY else denied)
+    async with calling(worker_address(deck), credentials, Peer.WORKER) as channel:
         worker: Any = worker_pb2_grpc.WorkerStub(channel)
         told = await code(worker.GetInfo(worker_pb2.GetInfoRequest()))
         watched = await code(worker.WatchLoad(worker_pb2.WatchLoadRequest()).read())
         served = await code(worker.Serve(iter([worker_pb2.RouterFrame()])).read())
         await _health(channel)
-    expected = fine if role in (Role.GATEWAY, Role.CONTROL_PLANE) else denied
+    expected = fine if role in (Peer.GATEWAY, Peer.CONTROL_PLANE) else denied
     assert (told, watched, served) == (expected, expected, expected)
 
 
 async def test_a_certificate_replaces_no_key(deck: Deck, keyring: Keyring) -> None:
-    address, operator = deck.state()["api_address"], str(keyring.peer(Role.OPERATOR))
+    address, operator = deck.state()["api_address"], str(keyring.peer(Peer.OPERATOR))
     async with OperatorClient(Target(address, "wrong", "test", operator)) as client:
         with pytest.raises(Unauthenticated):
             await client.get_snapshot()
@@ -202,7 +202,7 @@ async def test_an_operator_elsewhere_has_one_file(deck: Deck, keyring: Keyring, 
 async def test_a_worker_that_is_none_gets_no_calls(deck: Deck, keyring: Keyring) -> None:
     """The router wants the role of a worker, with h2, before it says a word."""
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(keyring.peer(Role.OPERATOR))
+    server.load_cert_chain(keyring.peer(Peer.OPERATOR))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
 
@@ -212,9 +212,9 @@ async def test_a_worker_that_is_none_gets_no_calls(deck: Deck, keyring: Keyring)
                 server.wrap_socket(accepted, server_side=True).recv(1)
 
         answering = asyncio.create_task(asyncio.to_thread(answer))
-        context = client_context(keyring.peer(Role.GATEWAY, "g1"))
+        context = client_context(keyring.peer(Peer.GATEWAY, "g1"))
         with pytest.raises(ssl.SSLCertVerificationError):
-            await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=Role.WORKER.host)
+            await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=Peer.WORKER.host)
         await answering
 
 
@@ -247,7 +247,7 @@ async def test_credentials_are_renewed_while_streams_go_on(make_deck: Callable[.
 def _serial_at(address: str, keyring: Keyring) -> int:
     """Of the certificate that is shown to somebody who connects now."""
     host, _, port = address.rpartition(":")
-    context = client_context(keyring.peer(Role.GATEWAY, "g1"))
+    context = client_context(keyring.peer(Peer.GATEWAY, "g1"))
     context.check_hostname = False
     with socket.create_connection((host, int(port)), timeout=10) as raw, context.wrap_socket(raw) as secure:
         found: Any = secure.getpeercert()

@@ -10,7 +10,7 @@ import pytest
 from cryptography import x509
 
 from control_plane.contracts.errors import InvalidRequest, SettingsError
-from control_plane.contracts.identity import Credentials, Role, client_context, roles_in
+from control_plane.contracts.identity import Credentials, Peer, client_context, roles_in
 from control_plane.trust.authority import Authority, replace
 from control_plane.trust.certificate import CertificateFacts, server_context, server_problems
 from control_plane.trust.keyring import PEER_LIFE, Keyring
@@ -46,7 +46,7 @@ def mutual(path: Path) -> ssl.SSLContext:
 
 
 def test_private_files_are_private_and_the_authoritys_certificate_is_not(keyring: Keyring) -> None:
-    keyring.ensure_peer(Role.WORKER, "tiny-1")
+    keyring.ensure_peer(Peer.WORKER, "tiny-1")
     keyring.ensure_server("127.0.0.1")
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in keyring.folder.rglob("*") if path.is_file()}
     assert modes == {"ca.key": 0o600, "ca.pem": 0o644, "server.pem": 0o600, "worker-tiny-1.pem": 0o600}
@@ -55,55 +55,55 @@ def test_private_files_are_private_and_the_authoritys_certificate_is_not(keyring
 
 
 def test_peers_know_each_other_by_role(keyring: Keyring) -> None:
-    worker, gateway = keyring.ensure_peer(Role.WORKER, "tiny-1"), keyring.ensure_peer(Role.GATEWAY, "g1")
-    handshake(mutual(worker), client_context(gateway), Role.WORKER.host)
+    worker, gateway = keyring.ensure_peer(Peer.WORKER, "tiny-1"), keyring.ensure_peer(Peer.GATEWAY, "g1")
+    handshake(mutual(worker), client_context(gateway), Peer.WORKER.host)
     with pytest.raises(ssl.SSLCertVerificationError):
-        handshake(mutual(gateway), client_context(gateway), Role.WORKER.host)
+        handshake(mutual(gateway), client_context(gateway), Peer.WORKER.host)
 
 
 def test_another_homes_authority_is_a_stranger_on_both_sides(keyring: Keyring, tmp_path: Path) -> None:
     other = Keyring(tmp_path / "other")
-    worker, stranger = keyring.ensure_peer(Role.WORKER, "tiny-1"), other.ensure_peer(Role.GATEWAY, "g1")
+    worker, stranger = keyring.ensure_peer(Peer.WORKER, "tiny-1"), other.ensure_peer(Peer.GATEWAY, "g1")
     with pytest.raises(ssl.SSLCertVerificationError):
-        handshake(mutual(worker), client_context(stranger), Role.WORKER.host)
+        handshake(mutual(worker), client_context(stranger), Peer.WORKER.host)
     trusting = client_context(stranger)
     trusting.load_verify_locations(keyring.ca)
     with pytest.raises(ssl.SSLError):
-        handshake(mutual(worker), trusting, Role.WORKER.host)
+        handshake(mutual(worker), trusting, Peer.WORKER.host)
 
 
 def test_the_gateways_certificate_proves_no_role_and_is_no_clients(keyring: Keyring) -> None:
-    worker, server = keyring.ensure_peer(Role.WORKER, "tiny-1"), keyring.ensure_server("127.0.0.1")
+    worker, server = keyring.ensure_peer(Peer.WORKER, "tiny-1"), keyring.ensure_server("127.0.0.1")
     with pytest.raises(ssl.SSLError):
-        handshake(mutual(worker), client_context(server), Role.WORKER.host)
+        handshake(mutual(worker), client_context(server), Peer.WORKER.host)
     for host in ("worker.inferdeck.internal", "INFERDECK.internal", "x.operator.inferdeck.internal"):
         with pytest.raises(InvalidRequest):
             keyring.make_server([host])
-    assert roles_in(["worker.inferdeck.internal", "gateway.example.com"]) == {Role.WORKER}
+    assert roles_in(["worker.inferdeck.internal", "gateway.example.com"]) == {Peer.WORKER}
 
 
 def test_what_is_good_stays_and_what_is_past_half_of_its_life_is_made_anew(keyring: Keyring) -> None:
-    path = keyring.ensure_peer(Role.GATEWAY, "g1")
+    path = keyring.ensure_peer(Peer.GATEWAY, "g1")
     first = CertificateFacts.read(path)
-    assert CertificateFacts.read(keyring.ensure_peer(Role.GATEWAY, "g1")).serial == first.serial
+    assert CertificateFacts.read(keyring.ensure_peer(Peer.GATEWAY, "g1")).serial == first.serial
     assert keyring.renew() == ()
     assert first.not_after - time.time() == pytest.approx(PEER_LIFE.total_seconds(), abs=60)
     authority = keyring._ca()
-    old = authority.issue("x", [Role.GATEWAY.host], dt.timedelta(minutes=4), server=True, client=True)
+    old = authority.issue("x", [Peer.GATEWAY.host], dt.timedelta(minutes=4), server=True, client=True)
     replace(path, old, 0o600)
     assert keyring.renew() == (path,)
     renewed = CertificateFacts.read(path)
     assert renewed.not_after > time.time() + 3600
-    assert renewed.names == (Role.GATEWAY.host,)
+    assert renewed.names == (Peer.GATEWAY.host,)
 
 
 def test_credentials_of_an_authority_that_is_gone_are_made_anew(keyring: Keyring) -> None:
-    path = keyring.ensure_peer(Role.GATEWAY, "g1")
+    path = keyring.ensure_peer(Peer.GATEWAY, "g1")
     before = Credentials.read(path).authority
     (keyring.folder / "ca.key").unlink()
     keyring.ca.unlink()
     again = Keyring(keyring.folder)
-    assert Credentials.read(again.ensure_peer(Role.GATEWAY, "g1")).authority != before
+    assert Credentials.read(again.ensure_peer(Peer.GATEWAY, "g1")).authority != before
     assert Credentials.read(path).authority == again.ca.read_bytes()
 
 
@@ -121,7 +121,7 @@ def test_a_renewed_authority_is_still_known_to_those_that_trust_the_old_one(keyr
 
 def test_two_that_make_the_authority_at_once_end_with_one(tmp_path: Path) -> None:
     one, other = Keyring(tmp_path / "tls"), Keyring(tmp_path / "tls")
-    first, second = one.ensure_peer(Role.GATEWAY, "g1"), other.ensure_peer(Role.WORKER, "w1")
+    first, second = one.ensure_peer(Peer.GATEWAY, "g1"), other.ensure_peer(Peer.WORKER, "w1")
     assert Credentials.read(first).authority == Credentials.read(second).authority
     assert Authority.open(tmp_path / "tls").pem == one.ca.read_bytes()
 
@@ -152,7 +152,7 @@ def test_an_operators_file_is_good_for_as_long_as_asked_and_overwrites_nothing(
     keyring.make_client(out, "anna", 2)
     certificate = x509.load_pem_x509_certificate(Credentials.read(out).certificate)
     facts = CertificateFacts.of(certificate)
-    assert facts.names == (Role.OPERATOR.host,)
+    assert facts.names == (Peer.OPERATOR.host,)
     assert facts.not_after - time.time() == pytest.approx(2 * 86_400, abs=60)
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
     with pytest.raises(InvalidRequest):
