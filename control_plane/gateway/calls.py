@@ -25,7 +25,6 @@ from control_plane.contracts.errors import (
     DropReason,
     InferDeckError,
     InternalError,
-    InvalidRequest,
     NotFound,
     RequestRefused,
     Unavailable,
@@ -42,6 +41,7 @@ from control_plane.gateway.history.kept_turn import KeptTurn
 from control_plane.gateway.http.exchange import Exchange
 from control_plane.gateway.limits.limiter import Admission, Limiter
 from control_plane.gateway.limits.spending import before_tokenising, charge, reservation
+from control_plane.gateway.model_fit import check_vocabulary, output_room
 from control_plane.gateway.models_api import check_model
 from control_plane.gateway.prompt.lanes import Job, Lanes
 from control_plane.gateway.prompt.model_prompt import ModelPrompt
@@ -242,7 +242,7 @@ class Call:
             if job.error is not None:
                 raise job.error
             ids = job.result or []
-            self._reserve(prompt, ids, self._bound(prompt, len(ids)))
+            self._reserve(prompt, ids, output_room(self._generation, prompt, len(ids), self._api.param))
 
         self._try(submit)
 
@@ -266,7 +266,7 @@ class Call:
     def _reserve(self, prompt: ModelPrompt, ids: list[int], max_tokens: int) -> None:
         generation, admission = self._generation, self._admission
         assert admission is not None
-        _check_vocabulary(generation, prompt)
+        check_vocabulary(generation, prompt)
         self._prompt_tokens = len(ids)
         most = reservation(
             len(ids),
@@ -404,32 +404,6 @@ class Call:
             turn=self._turn,
         )
 
-    def _bound(self, prompt: ModelPrompt, prompt_tokens: int) -> int:
-        """The most tokens that each choice may have. Raises InvalidRequest where the call cannot fit."""
-        limit, asked = prompt.max_context, self._generation.max_tokens
-        name, param = self._generation.max_tokens_name, self._api.param
-        if prompt_tokens > limit or (prompt_tokens == limit and asked != 0):
-            in_completion = "" if asked is None else f" ({prompt_tokens} in the {param}, {asked} in the completion)"
-            raise InvalidRequest(
-                f"This model's maximum context length is {limit} tokens. However, you requested "
-                f"{prompt_tokens + (asked or 0)} tokens{in_completion or f' in the {param}'}. "
-                f"Please reduce the length of the {param}.",
-                reason=DropReason.CONTEXT_LENGTH_EXCEEDED,
-                param=param,
-            )
-        if asked is None:
-            return limit - prompt_tokens
-        if prompt_tokens + asked > limit:
-            raise InvalidRequest(
-                f"'{name}' is too large: this model's maximum context length is {limit} tokens, and you requested "
-                f"{prompt_tokens + asked} ({prompt_tokens} in the {param}, {asked} in the completion). "
-                f"At most {limit - prompt_tokens} are left for the completion.",
-                reason=DropReason.CONTEXT_LENGTH_EXCEEDED if asked < limit else DropReason.INVALID_REQUEST,
-                code=None if asked < limit else "integer_above_max_value",
-                param=name,
-            )
-        return asked
-
     # ends
 
     def _gone(self) -> None:
@@ -482,14 +456,3 @@ class Call:
             figures.duration.add(time.monotonic() - self._exchange.arrival_mono)
             if sink.first_token_mono:
                 figures.ttft.add(sink.first_token_mono - self._exchange.arrival_mono)
-
-
-def _check_vocabulary(generation: Generation, prompt: ModelPrompt) -> None:
-    for name in ("logit_bias", "stop_token_ids"):
-        ids = generation.sampling.get(name)
-        if ids and max(ids) >= prompt.vocab_size:
-            raise InvalidRequest(
-                f"Invalid value for '{name}': this model's token ids are below {prompt.vocab_size}.",
-                param=name,
-                code="invalid_value",
-            )
