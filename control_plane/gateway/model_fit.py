@@ -8,8 +8,8 @@ from control_plane.gateway.schema.generation import Generation
 
 
 def output_room(generation: Generation, prompt: ModelPrompt, prompt_tokens: int, param: str) -> int:
-    """The most tokens that each choice may have. Raises InvalidRequest where the call cannot fit; ``param`` is where its
-    prompt came from."""
+    """The most tokens that each choice may have. Raises InvalidRequest where the call cannot fit; ``param``
+    names what its prompt came in."""
     limit, asked, name = prompt.max_context, generation.max_tokens, generation.max_tokens_name
     if prompt_tokens > limit or (prompt_tokens == limit and asked != 0):
         in_completion = "" if asked is None else f" ({prompt_tokens} in the {param}, {asked} in the completion)"
