@@ -29,6 +29,7 @@ model = "tiny-model"
 replicas = 2
 max_context = 1024
 kv_memory = "256MiB"
+dtype = "float32"
 [pool.engine_args]
 max_num_seqs = 16
 max_num_batched_tokens = 512
@@ -246,7 +247,7 @@ def test_steps_and_blocks_of_three_requests_that_share_a_prefix(platform: Platfo
 
 
 def test_a_conversation_outlives_its_worker(platform: Platform) -> None:
-    """HI01: on real vLLM: two turns, the second cut off by the worker's death, then one more; ids are exact."""
+    """HI01: on real vLLM: two turns, a worker's death in the middle of the second, then one more; ids are exact."""
     client = client_of(platform)
     talk = client.conversations.create()
     first = client.responses.create(model="tiny-model", input="Say one.", conversation=talk.id, max_output_tokens=8)
@@ -263,12 +264,12 @@ def test_a_conversation_outlives_its_worker(platform: Platform) -> None:
 
     received: list[str] = []
 
-    def read_until_it_dies() -> None:
+    def read_while_it_dies() -> None:
         killed = False
         for chunk in client.chat.completions.create(
             model="tiny-model",
             messages=[{"role": "user", "content": "Tell me a long story."}],
-            max_tokens=800,
+            max_tokens=120,
             stream=True,
             extra_body={"conversation": talk.id, "ignore_eos": True},
         ):
@@ -278,8 +279,8 @@ def test_a_conversation_outlives_its_worker(platform: Platform) -> None:
                 killed = True
                 platform.kill(platform.worker_pids()[request.worker_id])
 
-    with pytest.raises(openai.APIError):
-        read_until_it_dies()
+    read_while_it_dies()
+    assert any(request.retries for request in platform.snapshot().requests)
 
     def ended() -> list[str]:
         items = client.conversations.items.list(talk.id, order="asc").data

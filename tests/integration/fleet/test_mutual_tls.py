@@ -169,7 +169,7 @@ async def test_a_role_opens_what_it_is_for(deck: Deck, keyring: Keyring, role: P
         worker: Any = worker_pb2_grpc.WorkerStub(channel)
         told = await code(worker.GetInfo(worker_pb2.GetInfoRequest()))
         watched = await code(worker.WatchLoad(worker_pb2.WatchLoadRequest()).read())
-        served = await code(worker.Serve(iter([worker_pb2.RouterFrame()])).read())
+        served = await code(worker.Serve().read())
         await _health(channel)
     expected = fine if role in (Peer.GATEWAY, Peer.CONTROL_PLANE) else denied
     assert (told, watched, served) == (expected, expected, expected)

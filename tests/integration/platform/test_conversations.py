@@ -151,8 +151,8 @@ def test_what_is_killed_loses_no_turn(kind: str, make_platform: MakePlatform, re
     worker = next(iter(platform.worker_pids().values()))
     platform.kill(worker)
     all_done("a worker was killed")
-    failed = [talk for talk in talks if talk.items()[-1]["turn"]["status"] == "failed"]
-    assert failed
+    assert {talk.items()[-1]["turn"]["status"] for talk in talks} <= {"completed", "incomplete"}
+    assert any(request.retries for request in platform.snapshot().requests), "none was under way there"
     until(lambda: len([pid for pid in platform.worker_pids().values() if pid]) == 2, "the worker again")
 
     in_the_middle(talks)
