@@ -8,10 +8,10 @@ import signal
 from collections.abc import Callable
 
 from console.client import OperatorClient
-from console.home import Home, State
+from console.home import Home, State, Target
 from console.leftovers import Leftover
 from console.processes import ended, send
-from control_plane.contracts.errors import InferDeckError
+from control_plane.contracts.errors import Forbidden, InferDeckError, Unauthenticated
 from control_plane.contracts.worker_spec import alive
 
 Say = Callable[[str], None]
@@ -23,12 +23,16 @@ TERM_S = 10.0
 """How long a process without a control plane may take to end after SIGTERM; a worker lets calls finish for 5 s."""
 
 
-async def stop(home: Home, *, grace_s: float, say: Say = lambda _: None) -> bool:
-    """Stop everything of a home. True if there was anything to stop. Nothing of it runs when this returns."""
+async def stop(home: Home, *, grace_s: float, say: Say = lambda _: None, target: Target | None = None) -> bool:
+    """Stop everything of a home. True if there was anything to stop. Nothing of it runs when this returns.
+
+    ``target``: by whose key, the home's own where nothing is said. Raises Forbidden or Unauthenticated, and has stopped
+    nothing, where that one may not.
+    """
     state = home.running()
     was_there = state is not None
     if state is not None:
-        await _shut_down(home, state, grace_s, say)
+        await _shut_down(target or home.target(), state, grace_s, say)
     left = home.leftovers()
     if left:
         was_there = True
@@ -38,15 +42,17 @@ async def stop(home: Home, *, grace_s: float, say: Say = lambda _: None) -> bool
     return was_there
 
 
-async def _shut_down(home: Home, state: State, grace_s: float, say: Say) -> None:
+async def _shut_down(target: Target, state: State, grace_s: float, say: Say) -> None:
     over = asyncio.create_task(ended(state.pid, state.start_ticks))
     try:
         async with asyncio.timeout(grace_s + PATIENCE_S):
             try:
-                async with OperatorClient(home.target()) as client:
+                async with OperatorClient(target) as client:
                     async for progress in client.shutdown(grace_s):
                         if progress.message:
                             say(progress.message)
+            except (Forbidden, Unauthenticated):
+                raise
             except InferDeckError as error:
                 if alive(state.pid, state.start_ticks):
                     say(f"no orderly shutdown ({error.message}); asking the process to end")

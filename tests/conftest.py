@@ -31,9 +31,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Share the tests out among processes: a module's fixtures are made once, and real engines run one at a time.
 
     The engines' tests are the longest group, so they start first. Those that have the engine in their own process come
-    before all others: vLLM forks, and a fork while gRPC's threads run can hang.
+    before all others: vLLM forks, and a fork while gRPC's threads run can hang. Of these, those that share one engine
+    come first: a worker has one, so an engine that is stopped takes every child of its process with it.
     """
-    items.sort(key=lambda item: (not _on_real_vllm(item), item.get_closest_marker("forks") is None))
+    items.sort(
+        key=lambda item: (
+            not _on_real_vllm(item),
+            item.get_closest_marker("forks") is None,
+            "asker" not in getattr(item, "fixturenames", ()),
+        )
+    )
     for item in items:
         module = item.nodeid.partition("::")[0]
         item.add_marker(pytest.mark.xdist_group("real_vllm" if _on_real_vllm(item) else module))

@@ -20,6 +20,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input
 from textual.worker import Worker
 
+from console.home import Target
 from console.tui import executor
 from console.tui.collector import (
     KEYS_S,
@@ -328,12 +329,12 @@ def find_look(app: App[int]) -> Look:
     return look_for(os.environ, app.console.color_system, sys.stdout.encoding or "ascii")
 
 
-def run(home: Path | None, *, readonly: bool) -> int:
-    """Show the platform of this home until the operator leaves. Returns the exit code.
+def run(home: Path | None, *, readonly: bool, target: Callable[[], Target] | None = None) -> int:
+    """Show the platform of this home until the operator leaves, by the key of ``target``. Returns the exit code.
 
     Raises Unreachable when there is no platform to begin with; one that goes away later is waited for.
     """
-    remote = Remote(home)
+    remote = Remote(home, target)
     remote.find()
     app = ConsoleApp(remote, remote, readonly=readonly)
     left = app.run()

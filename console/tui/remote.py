@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from console.client import OperatorClient
-from console.home import Home, Unreachable
+from console.home import Home, Target, Unreachable
 from console.tui.collector import closing
 from control_plane.contracts.access import KeyList
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, Snapshot
@@ -22,8 +22,10 @@ LAST_STEPS = 256
 class Remote:
     """Finds the platform again at every ``watch``: the next ``up`` may listen on another port, with another key."""
 
-    def __init__(self, home: Path | None) -> None:
+    def __init__(self, home: Path | None, target: Callable[[], Target] | None = None) -> None:
+        """``target``: where it is and by whose key, the home's own where nothing is said."""
         self._home = Home.find(home)
+        self._target = target or self._home.target
         self._client: OperatorClient | None = None
 
     @property
@@ -32,11 +34,11 @@ class Remote:
 
     def find(self) -> None:
         """Raises Unreachable or Unauthenticated when there is nothing to connect to."""
-        self._home.target()
+        self._target()
 
     async def watch(self) -> AsyncIterator[Snapshot]:
         await self.close()
-        self._client = client = OperatorClient.open(self._home.path)
+        self._client = client = OperatorClient(self._target())
         async with closing(client.watch(INTERVAL_S, finished_requests=True)) as stream:
             async for snapshot in stream:
                 yield snapshot

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import grpc
 
-from control_plane.api.caller import Caller, enter
+from control_plane.api.caller import Caller, enter, too_low
 from control_plane.api.roles import allows, needed
 from control_plane.contracts.access import Actor, Role
 from control_plane.contracts.errors import DropReason, Forbidden, InferDeckError, Unauthenticated, Unavailable
@@ -69,7 +69,7 @@ class OperatorAuth(grpc.aio.ServerInterceptor):
         try:
             actor = await self._actor(token, _request_id(metadata.get("x-request-id", "")))
             if not allows(actor.role, method):
-                raise _too_low(actor, method)
+                raise too_low(actor, method.rpartition("/")[2], needed(method))
         except InferDeckError as error:
             log.warning("call refused", extra={"method": method, "reason": str(error.reason)})
             return _refusing(error)
@@ -97,16 +97,6 @@ class OperatorAuth(grpc.aio.ServerInterceptor):
 
     async def _is_callers(self, token: str) -> bool:
         return await asyncio.to_thread(self._access.keys.lookup, token) is not None
-
-
-def _too_low(actor: Actor, method: str) -> Forbidden:
-    role, wanted = actor.role.name.lower(), needed(method).name.lower()
-    name = method.rpartition("/")[2]
-    return Forbidden(
-        f"{name} needs the role {wanted}, and {actor.name} is {'an' if role[0] in 'ao' else 'a'} {role}",
-        reason=DropReason.ROLE_TOO_LOW,
-        hint=f"ask an admin: inferdeck operator create NAME --role {wanted}",
-    )
 
 
 def _token(authorization: str) -> str:

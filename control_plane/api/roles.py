@@ -20,6 +20,9 @@ NEEDED: Final[Mapping[str, Role]] = MappingProxyType(
         "/inferdeck.v1.Operator/WatchSteps": _V,
         "/inferdeck.v1.Operator/GetBlocks": _V,
         "/inferdeck.v1.Operator/GetTimeline": _V,
+        # Both also only tell; what changes something asks for more (api/server.py).
+        "/inferdeck.v1.Operator/SetTrace": _V,
+        "/inferdeck.v1.Operator/Inject": _V,
         "/inferdeck.v1.Access/ListKeys": _V,
         "/inferdeck.v1.History/ListConversations": _V,
         "/inferdeck.v1.History/GetConversation": _V,
@@ -32,8 +35,6 @@ NEEDED: Final[Mapping[str, Role]] = MappingProxyType(
         "/inferdeck.v1.Operator/Drain": _O,
         "/inferdeck.v1.Operator/Scale": _O,
         "/inferdeck.v1.Operator/CancelRequest": _O,
-        "/inferdeck.v1.Operator/SetTrace": _O,
-        "/inferdeck.v1.Operator/Inject": _O,
         # Decide who may do what, and end it all.
         "/inferdeck.v1.Operator/Shutdown": _A,
         "/inferdeck.v1.Access/CreateKey": _A,

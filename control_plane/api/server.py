@@ -18,8 +18,10 @@ from grpc_reflection.v1alpha import reflection
 from control_plane.api.access_service import AccessService, SecretChanged
 from control_plane.api.answering import Context, stream, told, unary
 from control_plane.api.auth import Access, OperatorAuth
+from control_plane.api.caller import require
 from control_plane.api.history_service import HistoryService
 from control_plane.api.trail import Trail
+from control_plane.contracts.access import Role
 from control_plane.contracts.errors import Conflict, InvalidRequest
 from control_plane.contracts.fleet import GatewayIdentity, RouterReport
 from control_plane.contracts.identity import Peer
@@ -195,6 +197,8 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
     async def SetTrace(self, request: pb.WorkerTraceRequest, context: Context) -> worker_pb2.TraceState:  # noqa: N802
         engine = engine_of(self._platform.controller, request.worker_id)
         mode = trace_mode(request.mode)
+        if mode is not TraceMode.UNSPECIFIED:
+            require(Role.OPERATOR, "to change a trace")
         before = await engine.set_trace(TraceMode.UNSPECIFIED, 1)
         state = await engine.set_trace(mode, request.every) if mode is not TraceMode.UNSPECIFIED else before
         if (state.mode, state.every) != (before.mode, before.every):
@@ -207,10 +211,12 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
         self, request: pb.WorkerInjectRequest, context: Context
     ) -> worker_pb2.InjectResponse:
         failure = failure_from_wire(request.failure) if request.HasField("failure") else None
+        if failure is not None or request.heal:
+            require(Role.OPERATOR, "to make a worker fail")
         failures = await self._operations.inject(request.worker_id, failure, heal=request.heal)
         if failure is not None or request.heal:
-            after = {"failures": [dataclasses.asdict(each) for each in failures]}
-            await self._trail.left("worker.inject", f"worker/{request.worker_id}", {}, after)
+            told = {} if failure is None else {**dataclasses.asdict(failure), "kind": str(failure.kind)}
+            await self._trail.left("worker.inject", f"worker/{request.worker_id}", {}, told | {"healed": request.heal})
         return worker_pb2.InjectResponse(failures=[to_wire(each, worker_pb2.Failure) for each in failures])
 
     @unary

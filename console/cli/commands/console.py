@@ -26,4 +26,4 @@ def console(
         raise InvalidRequest("the console needs a terminal", hint=place.command("top"))
     from console.tui.app import run
 
-    raise Ended(run(place.home.path, readonly=readonly))
+    raise Ended(run(place.home.path, readonly=readonly, target=place.target))

@@ -57,7 +57,9 @@ async def down(
         confirm(
             f"down, {how} {in_flight} in flight", yes=yes, repeat=place.command(f"down{' --now' if now else ''} --yes")
         )
-    await stop(home, grace_s=grace_s, say=lambda line: say(f"  {literal(line)}"))
+    # Without a control plane, or with the home's own key, this is its owner's business.
+    target = place.target() if running and place.operator_key_file else None
+    await stop(home, grace_s=grace_s, say=lambda line: say(f"  {literal(line)}"), target=target)
     out(f"{literal(home.shown)} is down")
 
 

@@ -25,6 +25,7 @@ from control_plane.contracts.errors import (
     Unauthenticated,
 )
 from control_plane.contracts.policy import Limits
+from control_plane.contracts.step import TraceMode
 from tests.integration.fleet.rig import PATIENCE_S, Deck
 
 
@@ -70,11 +71,16 @@ async def test_a_viewer_looks_and_is_told_which_role_is_needed_for_more(deck: De
         before = len(await audited(deck))
         assert len((await viewer.get_snapshot()).workers) == 2
         assert (await viewer.access.policy()).tiers
+        assert (await viewer.set_trace("tiny-1", TraceMode.UNSPECIFIED)).unavailable, "asking is looking"
+        with pytest.raises(Conflict, match="only a simulated one"):
+            await viewer.inject("tiny-1")
         assert (await viewer.access.keys()).keys[0].spec.name == "default"
         refused: list[tuple[Any, str]] = [
             (viewer.cordon("tiny-1"), "operator"),
             (viewer.cordon("tiny-1", dry_run=True), "operator"),
             (viewer.scale("tiny", 3), "operator"),
+            (viewer.set_trace("tiny-1", TraceMode.OFF), "operator"),
+            (viewer.inject("tiny-1", heal=True), "operator"),
             (viewer.cancel("req-1"), "operator"),
             (anext(aiter(viewer.drain("tiny-1"))), "operator"),
             (anext(aiter(viewer.shutdown())), "admin"),

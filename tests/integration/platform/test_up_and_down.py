@@ -35,6 +35,10 @@ def test_up_the_printed_call_the_same_facts_again_and_down(make_platform: MakePl
     assert again.stderr.startswith(f"already up in {platform.home}")
     assert platform.worker_pids() == {worker["id"]: worker["pid"] for worker in workers}
 
+    viewer = platform.folder / "viewer.key"
+    viewer.write_text(platform.run("operator", "create", "v", "--role", "viewer").stdout)
+    refused = platform.run("down", "--operator-key-file", str(viewer), code=4)
+    assert "needs the role admin" in refused.stderr
     down = platform.run("down")
     assert down.stdout == f"{platform.home} is down\n"
     platform.nothing_left()

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from console.home import Unreachable
+from console.home import Home, Unreachable
 from console.tui.app import ConsoleApp, run
 from console.tui.collector import closing
 from console.tui.remote import Remote
 from console.tui.render.look import RICH_LOOK
-from control_plane.contracts.errors import NotFound
+from control_plane.contracts.errors import NotFound, Unauthenticated
 from tests.unit.console.conftest import write_state
 from tests.unit.console.fake_operator import FakeOperator, request, serve
 from tests.unit.console.tui.harness import Console
@@ -30,6 +31,16 @@ async def test_it_tells_what_the_platform_tells(home: Path, operator: FakeOperat
             assert [event.seq async for event in events] == [1, 2]
         async with closing(remote.logs("smollm2-1", 100)) as log:
             assert b"".join([piece async for piece in log]) == b"one\ntwo\n"
+    await remote.close()
+
+
+async def test_it_goes_by_the_key_that_was_named(home: Path, operator: FakeOperator) -> None:
+    """Not by the home's own, which is an admin's."""
+    named = replace(Home.find(home).target(), operator_key="op-inferdeck-of-a-viewer")
+    remote = Remote(home, lambda: named)
+    with pytest.raises(Unauthenticated):
+        async with closing(remote.watch()) as stream:
+            await asyncio.wait_for(anext(stream), 10)
     await remote.close()
 
 
