@@ -61,7 +61,9 @@ def worker_lost(output_tokens: int, attempts: int, why: str = "") -> WorkerLost:
         reason = f": {why}" if why else ""
         return WorkerLost(f"The worker was lost after {output_tokens} tokens{reason}.")
     workers = "its worker was" if attempts == 1 else f"{attempts} workers, one after the other, were"
-    return WorkerLost(f"The request could not be run: {workers} lost before the first token.")
+    # Whoever lost several workers in a row may be the cause: a client that repeats it by itself would go on so.
+    retry = False if attempts > 1 else None
+    return WorkerLost(f"The request could not be run: {workers} lost before the first token.", retry=retry)
 
 
 def by_the_worker(error: CallError) -> InferDeckError:

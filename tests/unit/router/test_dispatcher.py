@@ -472,6 +472,7 @@ class TestLoss:
             stage.link(visited[-1]).down()
         assert len(set(visited)) == 3
         assert isinstance(sink.error, WorkerLost)
+        assert sink.error.retry is False, "a client that repeats it by itself would kill the next ones"
         assert "3 workers" in sink.error.message
 
     def test_an_instance_that_was_replaced_takes_its_calls_with_it(self) -> None:
