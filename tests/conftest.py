@@ -32,13 +32,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     The engines' tests are the longest group, so they start first. Those that have the engine in their own process come
     before all others: vLLM forks, and a fork while gRPC's threads run can hang. Of these, those that share one engine
-    come first: a worker has one, so an engine that is stopped takes every child of its process with it.
+    come first: a worker has one, so an engine that is stopped takes every child of its process with it. Those that have
+    the engine's core in their own process come last: later engines would inherit what it has set there.
     """
     items.sort(
         key=lambda item: (
             not _on_real_vllm(item),
             item.get_closest_marker("forks") is None,
             "asker" not in getattr(item, "fixturenames", ()),
+            item.get_closest_marker("core_here") is not None,
         )
     )
     for item in items:

@@ -21,7 +21,7 @@ from workers.engine import vllm_kv_events
 from workers.engine.vllm_engine import VllmEngine
 from workers.kv_watch import KvWatch
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.forks]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.forks, pytest.mark.core_here]
 
 SHARED = list(range(1000, 1064))  # two blocks of 32
 SMALL = {"max_num_seqs": 8, "max_num_batched_tokens": 256, "num_gpu_blocks_override": 33}

@@ -15,7 +15,7 @@ from tests.real_vllm.scheduler_stand import BLOCK, Stand, check
 from workers.engine import vllm_kv_events
 from workers.engine.vllm_kv_events import Publisher
 
-pytestmark = pytest.mark.forks
+pytestmark = [pytest.mark.forks, pytest.mark.core_here]
 
 SHARED = list(range(100, 196))  # three blocks
 
