@@ -10,11 +10,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, Final, TypeVar, cast
 
 import grpc
-from sqlalchemy.exc import InterfaceError, OperationalError
 
 from control_plane.api.caller import caller
 from control_plane.contracts.errors import InferDeckError, InternalError, Unavailable
 from control_plane.contracts.wire.status import abort_with
+from control_plane.store.outage import is_outage
 
 CHECK_EVERY_S: Final = 1.0
 """How often a stream that says something asks whether its operator still may hear it."""
@@ -63,8 +63,8 @@ def stream(
 def told(error: Exception, method: str) -> InferDeckError:
     if isinstance(error, InferDeckError):
         return error
-    if isinstance(error, OperationalError | InterfaceError):
-        log.warning("the store does not answer", extra={"method": method, "cause": str(error.orig)})
+    if is_outage(error):
+        log.warning("the store does not answer", extra={"method": method, "cause": str(getattr(error, "orig", error))})
         return Unavailable("the store does not answer", hint="inferdeck logs control-plane")
     log.exception("a call failed", extra={"method": method})
     return InternalError(

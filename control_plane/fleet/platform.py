@@ -27,10 +27,13 @@ from control_plane.fleet.span_export import SpanExport, check_installed
 from control_plane.fleet.tasks import Tasks
 from control_plane.fleet.timelines import Timelines
 from control_plane.settings import Home, Settings
-from control_plane.store import Conversations, Database, DesiredState, EventLog
+from control_plane.store import Conversations, Database, DesiredState, EventLog, Turns
+from control_plane.store.patience import Patience
+from control_plane.store.sweep import sweep
 from control_plane.trust.keyring import Keyring
 
 RENEW_S: Final = 60.0
+SWEEP_S: Final = 3600.0
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +75,8 @@ class Platform:
             self.controller, self.pools, self.events, self.requests, self.routers, self.changes
         )
         self.conversations = Conversations(database)
+        self._turns = Turns(database)
+        self._patience = Patience()
         self.timelines = Timelines(self.requests, self.controller)
         check_installed(settings.telemetry)
         self._spans = SpanExport(settings.telemetry, self.timelines)
@@ -104,6 +109,7 @@ class Platform:
         self._tasks.keep(self.logs.keep_short, "logs")
         self._tasks.keep(self._expire, "routers")
         self._tasks.keep(self._renew, "credentials")
+        self._tasks.keep(self._sweep, "sweep")
         if self._spans.wanted:
             self._tasks.keep(self._spans.run, "spans")
 
@@ -140,6 +146,7 @@ class Platform:
             await asyncio.gather(self.controller.halt(0.0), self._launcher.close())
             await self.controller.sweep()
             self._tell(f"workers stopped: {', '.join(workers) or 'none ran'}")
+            self._patience.hurry()
             await self._tasks.cancel()
             await self.events.close()
             self._remove_drafts()
@@ -180,6 +187,13 @@ class Platform:
             if self._keyring.ca.exists():
                 for path in await asyncio.to_thread(self._keyring.renew):
                     self.events.record("credentials_renewed", f"cert/{path.stem}", f"{path} was made anew")
+
+    async def _sweep(self) -> None:
+        """Gateways sweep when they start; this is for what was left by one that never starts again, and for what grows
+        old while nothing starts."""
+        while True:
+            await asyncio.to_thread(sweep, self._home.journals, self._turns, self._patience)
+            await asyncio.sleep(SWEEP_S)
 
     async def _expire(self) -> None:
         while True:

@@ -8,7 +8,6 @@ import logging
 import os
 import secrets
 import signal
-import threading
 from pathlib import Path
 
 from control_plane import telemetry
@@ -26,10 +25,8 @@ from control_plane.processes.grace import SIGNAL_GRACE_S
 from control_plane.processes.ports import check_port
 from control_plane.processes.state_file import StateFile, read_state
 from control_plane.settings import Home, Settings
-from control_plane.store import ApiKeys, Audit, Database, Operators, Policies, Turns
-from control_plane.store.patience import Patience
+from control_plane.store import ApiKeys, Audit, Database, Operators, Policies
 from control_plane.store.secret import API_KEY_PREFIX, OPERATOR_KEY_PREFIX, digest, new_key
-from control_plane.store.sweep import sweep
 from control_plane.trust.keyring import Keyring
 
 log = logging.getLogger("control_plane")
@@ -69,7 +66,6 @@ def _lock(home: Home) -> int:
 async def _control_plane(home: Home, settings: Settings, parent_fd: int | None) -> None:
     database = Database.open(settings.store.url, home.database)
     try:
-        _sweep(home, database)
         access = Access(ApiKeys(database), Operators(database), Policies(database), Audit(database))
         _keep_first_key(access, _key(home.api_key, API_KEY_PREFIX))
         operator_key = _key(home.operator_key, OPERATOR_KEY_PREFIX)
@@ -98,12 +94,6 @@ async def _control_plane(home: Home, settings: Settings, parent_fd: int | None) 
             home.state.unlink(missing_ok=True)
     finally:
         database.close()
-
-
-def _sweep(home: Home, database: Database) -> None:
-    """Gateways sweep when they start; this is for what was left by one that never starts again."""
-    turns = Turns(database)
-    threading.Thread(target=sweep, args=(home.journals, turns, Patience()), name="sweep", daemon=True).start()
 
 
 def _credentials(keyring: Keyring, settings: Settings) -> str:

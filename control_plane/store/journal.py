@@ -23,6 +23,9 @@ from control_plane.contracts.worker_spec import start_ticks
 _END: Final = b"\xff"
 """In no UTF-8: after it comes how the turn ended, as JSON."""
 
+_WITHDRAWN: Final = b"null"
+"""In the place of how it ended."""
+
 log = logging.getLogger(__name__)
 
 
@@ -48,6 +51,11 @@ class JournalFile:
         if self._handle >= 0:
             facts = asdict(end) | {"text": ""}
             self._write(_END + json.dumps(facts).encode())
+
+    def withdraw(self) -> None:
+        """The turn is to be as if it had never begun."""
+        if self._handle >= 0:
+            self._write(_END + _WITHDRAWN)
 
     def close(self) -> None:
         if self._handle >= 0:
@@ -90,10 +98,18 @@ class Journal:
     def file(self, turn_id: str) -> JournalFile:
         return JournalFile(self._folder / turn_id)
 
-    def kept(self) -> Iterator[tuple[str, TurnEnd]]:
-        """Each turn that is there, and how it ended: by itself, or with its gateway."""
-        for path in sorted(self._folder.iterdir()):
-            yield path.name, _read(path)
+    def kept(self) -> Iterator[tuple[str, TurnEnd | None]]:
+        """Each turn that is there, and how it ended: by itself, or with its gateway; None where it was withdrawn. What
+        another process has brought into the store meanwhile is passed over."""
+        paths: list[Path] = []
+        with contextlib.suppress(FileNotFoundError):
+            paths = sorted(self._folder.iterdir())
+        for path in paths:
+            try:
+                end = _read(path)
+            except FileNotFoundError:
+                continue
+            yield path.name, end
 
     def forget(self, turn_id: str) -> None:
         with contextlib.suppress(OSError):
@@ -117,10 +133,12 @@ def dead_journals(journals: Path) -> list[Journal]:
     return found
 
 
-def _read(path: Path) -> TurnEnd:
+def _read(path: Path) -> TurnEnd | None:
     text, mark, facts = path.read_bytes().partition(_END)
     # A write that was cut may have left half a character, which nobody was sent.
     whole = text.decode("utf-8", "ignore")
+    if mark and facts == _WITHDRAWN:
+        return None
     if mark:
         with contextlib.suppress(ValueError, TypeError):
             values: dict[str, Any] = json.loads(facts)

@@ -8,10 +8,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
-
 from control_plane.contracts.errors import DropReason, Unavailable
+from control_plane.store.outage import is_outage
 
 T = TypeVar("T")
 
@@ -38,10 +36,8 @@ class Patience:
         while True:
             try:
                 return work()
-            except (OperationalError, InterfaceError, PoolTimeout) as error:
-                passing: Exception = error
-            except DBAPIError as error:
-                if not error.connection_invalidated:
+            except Exception as error:
+                if not is_outage(error):
                     raise
                 passing = error
             if time.monotonic() + pause >= deadline or self._hurry.wait(pause):

@@ -21,7 +21,10 @@ ASK_S = 10.0
 """How long reads, writes and beginnings are tried, in seconds; their callers wait."""
 
 END_S = 120.0
-"""How long an end is tried. One that fails for so long stays in the journal."""
+"""How long an end is tried without a rest. One that fails for so long stays in the journal."""
+
+AGAIN_S = 30.0
+"""Seconds until ends that stayed in the journal are tried again."""
 
 _READERS = 4
 _ENDERS = 4
@@ -43,7 +46,11 @@ class History:
         self._asking = ThreadPoolExecutor(_READERS, "history")
         self._ending = ThreadPoolExecutor(_ENDERS, "history-ends")
         self._waiting = 0
-        self._open_ends: set[asyncio.Future[None]] = set()
+        self._open_ends: set[asyncio.Future[Any]] = set()
+        self._left: dict[str, Callable[[], None]] = {}
+        """What has failed for ``END_S``, by its turn. Whole in memory: the disk may be as full as the database."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopping = False
 
     @property
     def owner(self) -> str:
@@ -75,12 +82,21 @@ class History:
 
     def begin(self, turn: Turn, then: Callable[[KeptTurn | InferDeckError], None]) -> None:
         """Store the turn's messages; when that is done it may run."""
+        tried = False
 
         def begin() -> KeptTurn:
+            nonlocal tried
+            tried = True
             self.turns.begin(turn)
-            return KeptTurn(turn.id, self, self._journal.file(turn.id))
+            return self._keep(turn.id)
 
-        self.ask(begin, then)
+        def begun(kept: KeptTurn | InferDeckError) -> None:
+            then(kept)
+            if tried and isinstance(kept, Unavailable):
+                # It may have been stored without an answer that says so, and its caller is told to send it again.
+                self._keep(turn.id).withdraw()
+
+        self.ask(begin, begun)
 
     def store_end(self, turn_id: str, end: TurnEnd, file: JournalFile, then: Then) -> None:
         self._finish(turn_id, lambda: self.turns.end(turn_id, end), file, then)
@@ -90,6 +106,11 @@ class History:
 
     async def stop(self) -> None:
         """Wait for what is being stored; what takes too long is left to the journal, and to who sweeps it."""
+        self._stopping = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._left:
+            self._try_left()
         if self._open_ends:
             await asyncio.wait(self._open_ends, timeout=_STOP_S)
         self._patience.hurry()
@@ -104,9 +125,12 @@ class History:
             self._patience.try_for(0.0, lambda: self.turns.close(self.owner))
             self._journal.close()
 
+    def _keep(self, turn_id: str) -> KeptTurn:
+        return KeptTurn(turn_id, self, self._journal.file(turn_id))
+
     def _finish(self, turn_id: str, work: Callable[[], Any], file: JournalFile, then: Then) -> None:
-        def finish() -> None:
-            self._patience.try_for(END_S, work)
+        def finish(seconds: float) -> None:
+            self._patience.try_for(seconds, work)
             file.remove()
 
         def finished(future: asyncio.Future[None]) -> None:
@@ -114,14 +138,51 @@ class History:
             if not future.cancelled() and (error := future.exception()) is not None:
                 file.close()
                 log.error("the end of a turn could not be stored: %s", type(error).__name__, extra={"turn_id": turn_id})
+                self._left[turn_id] = lambda: finish(0.0)
+                self._set_timer()
             then()
 
-        future = self._run(self._ending, finish)
+        future = self._run(self._ending, lambda: finish(END_S))
         self._open_ends.add(future)
         future.add_done_callback(finished)
 
+    def _set_timer(self) -> None:
+        if self._timer is None and not self._stopping:
+            self._timer = asyncio.get_running_loop().call_later(AGAIN_S, self._try_left)
+
+    def _try_left(self) -> None:
+        """Once for each, in a thread, until the database does not answer."""
+        left = dict(self._left)
+
+        def tried(future: asyncio.Future[list[str]]) -> None:
+            self._open_ends.discard(future)
+            self._timer = None
+            for turn_id in () if future.cancelled() else future.result():
+                self._left.pop(turn_id, None)
+                log.info("the end of a turn is stored at last", extra={"turn_id": turn_id})
+            if self._left:
+                self._set_timer()
+
+        future = self._run(self._ending, lambda: _those_done(left))
+        self._open_ends.add(future)
+        future.add_done_callback(tried)
+
     def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> asyncio.Future[T]:
         return asyncio.get_running_loop().run_in_executor(threads, work)
+
+
+def _those_done(left: dict[str, Callable[[], None]]) -> list[str]:
+    done = []
+    for turn_id, finish in left.items():
+        try:
+            finish()
+        except Unavailable:
+            break
+        except Exception as error:
+            log.debug("the end of a turn could not be stored: %s", type(error).__name__, extra={"turn_id": turn_id})
+        else:
+            done.append(turn_id)
+    return done
 
 
 def _outcome(future: asyncio.Future[Any]) -> Any:

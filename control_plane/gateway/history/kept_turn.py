@@ -50,6 +50,7 @@ class KeptTurn:
 
     def withdraw(self, then: Then | None = None) -> None:
         """Nothing was done, and the caller is told so."""
+        self._file.withdraw()
         self._history.store_withdrawal(self.id, self._file, self._once(then))
 
     def _once(self, then: Then | None) -> Then:

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import sqlite3
 import time
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
-from control_plane.contracts.conversation import TurnStatus
+from control_plane.contracts.conversation import Turn, TurnStatus
 from control_plane.contracts.worker import Delta, Done, Finish, FinishReason
+from control_plane.gateway.history.history import History
 from control_plane.store import Database, Turns
 from control_plane.store.patience import Patience
 from control_plane.store.sweep import sweep
 from tests.integration.gateway.rig import RawClient, Rig, chat_body, request, say
 from tests.integration.gateway.store import keeping
 from tests.postgres import Postgres
-from tests.unit.gateway.fakes import Submitted
+from tests.unit.gateway.fakes import Submitted, until
 
 LOCKED_S = 10.0
 
 
 async def conversation(rig: Rig) -> str:
     return str((await rig.post("/v1/conversations", {})).json["id"])
+
+
+def history_of(rig: Rig) -> History:
+    history = rig.gateway._history
+    assert history is not None
+    return history
 
 
 async def texts(rig: Rig, name: str) -> list[tuple[str, str]]:
@@ -98,38 +107,102 @@ async def test_a_turn_that_cannot_be_stored_is_not_run(
     assert "SENTINEL" not in caplog.text
 
 
-async def test_an_end_that_is_never_stored_is_told_and_swept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def stored(folder: Path) -> list[tuple[str, str]]:
+    """How each turn ended, and its answer."""
+    with contextlib.closing(sqlite3.connect(folder / "deck.db")) as connection:
+        query = "SELECT turns.status, text FROM turns JOIN conversation_items ON conversation_items.id = answer_id"
+        return connection.execute(query).fetchall()
+
+
+def change(folder: Path, statement: str) -> None:
+    with contextlib.closing(sqlite3.connect(folder / "deck.db", isolation_level=None)) as connection:
+        connection.execute(statement)
+
+
+# A full disk, as far as writes are concerned.
+FULL = "CREATE TRIGGER full BEFORE UPDATE ON turns BEGIN SELECT RAISE(ABORT, 'full'); END"
+
+
+@pytest.mark.parametrize("dies", [True, False], ids=["dead", "alive"])
+async def test_an_end_that_is_not_stored_in_time_is_told_and_stored_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *, dies: bool
 ) -> None:
-    """HI03, SE05: the write is tried for so long and no longer; the log has no content; the next sweep has it all."""
+    """HI03, SE05: the write is tried for so long; the log has no content; the gateway's timer brings it into the store
+    while it lives, and the next sweep when it is dead."""
     caplog.set_level(logging.DEBUG)
     monkeypatch.setattr("control_plane.gateway.history.history.END_S", 0.2)
+    monkeypatch.setattr("control_plane.gateway.history.history.AGAIN_S", 3600.0 if dies else 0.05)
     async with keeping("", tmp_path) as rig:
         rig.router.play = None
         name = await conversation(rig)
         asking = asyncio.create_task(rig.chat("SENTINEL2", conversation=name))
         submitted = await rig.call()
-        with sqlite3.connect(tmp_path / "deck.db", isolation_level=None) as holder:
-            # A full disk, as far as writes are concerned.
-            holder.execute("CREATE TRIGGER full BEFORE UPDATE ON turns BEGIN SELECT RAISE(ABORT, 'full'); END")
-        holder.close()
+        change(tmp_path, FULL)
         say(submitted, ["SENTINEL3"])
         assert (await asking).status == 200
-    assert any("could not be stored" in record.message for record in caplog.records)
+        await until(lambda: any("could not be stored" in record.message for record in caplog.records))
+        assert stored(tmp_path) == [("in_progress", "")]
+        if not dies:
+            change(tmp_path, "DROP TRIGGER full")
+            await until(lambda: stored(tmp_path) == [(TurnStatus.COMPLETED, "SENTINEL3")])
+    if dies:
+        [folder] = (tmp_path / "journals").iterdir()
+        folder.rename(folder.with_name("g1.1.1.abcd"))
+        change(tmp_path, "DROP TRIGGER full")
+        database = Database.open("", tmp_path / "deck.db")
+        assert sweep(tmp_path / "journals", Turns(database), Patience()) == 1
+        database.close()
+    assert stored(tmp_path) == [(TurnStatus.COMPLETED, "SENTINEL3")]
+    assert list((tmp_path / "journals").iterdir()) == []
     assert "SENTINEL" not in caplog.text
-    [folder] = (tmp_path / "journals").iterdir()
-    folder.rename(folder.with_name("g1.1.1.abcd"))
-    with sqlite3.connect(tmp_path / "deck.db") as holder:
-        holder.execute("DROP TRIGGER full")
-    holder.close()
-    database = Database.open("", tmp_path / "deck.db")
-    assert sweep(tmp_path / "journals", Turns(database), Patience()) == 1
-    with database.transaction() as connection:
-        status, text = connection.exec_driver_sql(
-            "SELECT turns.status, text FROM turns JOIN conversation_items ON conversation_items.id = answer_id"
-        ).one()
-    database.close()
-    assert (status, text) == (TurnStatus.COMPLETED, "SENTINEL3")
+
+
+@pytest.mark.parametrize("outage", ["short", "long", "until it is dead"])
+async def test_a_turn_whose_commit_was_not_acknowledged_is_withdrawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outage: str
+) -> None:
+    """HI03: its caller hears 503 and sends it again; the conversation has it once."""
+    monkeypatch.setattr("control_plane.gateway.history.history.ASK_S", 0.2)
+    monkeypatch.setattr("control_plane.gateway.history.history.END_S", 60.0 if outage == "short" else 0.2)
+    monkeypatch.setattr("control_plane.gateway.history.history.AGAIN_S", 0.05 if outage == "long" else 3600.0)
+    away = True
+
+    def unacknowledged(self: Turns, turn: Turn) -> None:
+        begin(self, turn)
+        if away:
+            raise OperationalError("COMMIT", {}, Exception("the connection was lost"))
+
+    def unreachable(self: Turns, turn_id: str) -> None:
+        if away:
+            raise OperationalError("DELETE", {}, Exception("the connection was lost"))
+        withdraw(self, turn_id)
+
+    begin, withdraw = Turns.begin, Turns.withdraw
+    monkeypatch.setattr(Turns, "begin", unacknowledged)
+    monkeypatch.setattr(Turns, "withdraw", unreachable)
+    async with keeping("", tmp_path) as rig:
+        name = await conversation(rig)
+        answer = await rig.chat("hi", conversation=name)
+        assert (answer.status, answer.error["code"]) == (503, "no_capacity")
+        assert await texts(rig, name) == [("hi", "in_progress"), ("", "in_progress")]
+        if outage != "short":
+            # It is no longer tried without a rest.
+            await until(lambda: bool(history_of(rig)._left))
+        if outage != "until it is dead":
+            away = False
+            await until(lambda: stored(tmp_path) == [])
+            assert (await rig.chat("hi", conversation=name)).status == 200
+            [asked, _] = await texts(rig, name)
+            assert asked == ("hi", "completed")
+    if outage == "until it is dead":
+        away = False
+        [folder] = (tmp_path / "journals").iterdir()
+        folder.rename(folder.with_name("g1.1.1.abcd"))
+        database = Database.open("", tmp_path / "deck.db")
+        assert sweep(tmp_path / "journals", Turns(database), Patience()) == 0
+        database.close()
+        assert stored(tmp_path) == []
+    assert list((tmp_path / "journals").iterdir()) == []
 
 
 async def test_postgresql_is_restarted_in_the_middle(tmp_path: Path, postgres: Postgres) -> None:

@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy.exc import IntegrityError
 
 from control_plane.contracts.conversation import Item, Turn, TurnEnd, TurnStatus
 from control_plane.store import Conversations, Database, Turns
@@ -79,6 +81,92 @@ def test_an_end_that_the_store_did_not_take(database: Database, tmp_path: Path) 
     assert (kept.status, kept.prompt_tokens, kept.cached_tokens, kept.output_tokens) == ("completed", 3, 1, 2)
 
 
+def left(journals: Path, number: int) -> Journal:
+    """A dead gateway's journal of one turn."""
+    folder = journals / f"g{number}.{os.getpid()}.{number}.abcd"
+    folder.mkdir()
+    journal = Journal(folder)
+    file = journal.file(f"turn_{number}")
+    file.add(f"text {number}")
+    file.close()
+    return journal
+
+
+def test_what_another_sweep_has_taken_is_passed_over(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Between the looks into the folder of journals, into one of them, and into its file."""
+    conversations, turns = Conversations(database), Turns(database)
+    conversations.create("conv_1", "acme", {}, [])
+    first, second, third = (left(tmp_path, number) for number in (1, 2, 3))
+    begin(turns, 3, third.owner)
+    first.forget("turn_1")
+
+    def found(journals: Path) -> list[Journal]:
+        journals_found = dead_journals(journals)
+        first.close()
+        return journals_found
+
+    listed = Path.iterdir
+
+    def iterdir(folder: Path) -> Iterator[Path]:
+        paths = list(listed(folder))
+        if folder.name == second.owner:
+            second.forget("turn_2")
+        return iter(paths)
+
+    monkeypatch.setattr("control_plane.store.sweep.dead_journals", found)
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    assert sweep(tmp_path, turns, Patience()) == 1
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert turns.get("acme", "turn_3").status == "failed"
+    assert list(tmp_path.glob("g?.*")) == []
+
+
+def test_a_journal_that_cannot_be_taken_keeps_no_other(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    conversations, turns = Conversations(database), Turns(database)
+    conversations.create("conv_1", "acme", {}, [])
+    for number in (1, 2):
+        begin(turns, number, left(tmp_path, number).owner)
+    ends = Turns.end
+
+    def end(self: Turns, turn_id: str, how: TurnEnd) -> bool:
+        if turn_id == "turn_1":
+            raise IntegrityError("UPDATE", {}, Exception("SENTINEL"))
+        return ends(self, turn_id, how)
+
+    monkeypatch.setattr(Turns, "end", end)
+    pruned: list[float] = []
+    monkeypatch.setattr(Turns, "prune", lambda self, older: len(pruned.append(older) or pruned))
+    assert sweep(tmp_path, turns, Patience()) == 1
+    assert len(pruned) == 1
+    assert [turns.get("acme", f"turn_{number}").status for number in (1, 2)] == ["in_progress", "failed"]
+    assert any(record.message == "a part of the sweep failed: IntegrityError" for record in caplog.records)
+    monkeypatch.undo()
+    assert sweep(tmp_path, turns, Patience()) == 1
+    answer = turns.get("acme", "turn_1").answer
+    assert answer is not None
+    assert answer.text == "text 1"
+
+
+def test_a_withdrawal_that_the_store_did_not_take(database: Database, tmp_path: Path) -> None:
+    conversations, turns = Conversations(database), Turns(database)
+    conversations.create("conv_1", "acme", {}, [])
+    folder = tmp_path / f"g1.{os.getpid()}.1.abcd"
+    folder.mkdir()
+    journal = Journal(folder)
+    begin(turns, 1, journal.owner)
+    file = journal.file("turn_1")
+    file.withdraw()
+    file.close()
+    assert list(journal.kept()) == [("turn_1", None)]
+    assert sweep(tmp_path, turns, Patience()) == 0
+    assert conversations.history("acme", "conv_1") == []
+    assert list(tmp_path.glob("g?.*")) == []
+
+
 @given(
     pieces=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=6), max_size=6),
     cut=st.integers(0, 3),
@@ -103,6 +191,7 @@ def test_a_journal_says_what_was_written(
     data = path.read_bytes()
     path.write_bytes(data[: max(0, len(data) - cut)])
     [(_, end)] = journal.kept()
+    assert end is not None
     assert text.startswith(end.text)
     assert len(text.encode()) - len(end.text.encode()) <= cut + 3
     assert end.status is TurnStatus.FAILED
