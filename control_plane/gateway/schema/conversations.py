@@ -14,12 +14,16 @@ MAX_ADDED = 20
 """Items in one request."""
 
 
+def _items(name: str, value: Any) -> list[Item]:
+    return read_items(name, value, MAX_ADDED)
+
+
 def _some_items(name: str, value: Any) -> list[Item]:
-    return [] if value == [] else read_items(name, value, MAX_ADDED)
+    return [] if value == [] else _items(name, value)
 
 
-_items = Field(_some_items, {"type": "array", "items": ITEM, "maxItems": MAX_ADDED})
+_ARRAY = {"type": "array", "items": ITEM, "maxItems": MAX_ADDED}
 
-NEW = Table({"items": _items, "metadata": metadata})
+NEW = Table({"items": Field(_some_items, _ARRAY), "metadata": metadata})
 CHANGED = Table({"metadata": metadata}, ("metadata",))
-ADDED = Table({"items": _items}, ("items",))
+ADDED = Table({"items": Field(_items, _ARRAY | {"minItems": 1})}, ("items",))

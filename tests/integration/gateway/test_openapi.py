@@ -165,6 +165,7 @@ def test_the_document_takes_the_responses_that_the_gateway_takes(change: dict[st
         (NEW, {"metadata": {"a": 1}}),
         (CHANGED, {}),
         (CHANGED, {"metadata": {str(number): "" for number in range(17)}}),
+        (ADDED, {"items": []}),
         (ADDED, {"items": [{"role": "user", "content": [{"type": "text"}]}]}),
         (TOKENIZE, {"model": MODEL, "prompt": "a", "add_special_tokens": False}),
         (DETOKENIZE, {"model": MODEL, "tokens": [-1]}),
