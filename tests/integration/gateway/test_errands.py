@@ -157,14 +157,19 @@ async def test_each_is_a_request_of_its_key(sqlite: Rig) -> None:
 
 
 async def test_tokens_that_are_used_up_do_not_matter(sqlite: Rig) -> None:
-    sqlite.keys.granted[KEY] = Grant("key-1", "acme", limits=Limits(tpm=20), default_max_tokens=1)
+    prompt = (await sqlite.chat(max_tokens=1)).json["usage"]["prompt_tokens"]
+    sqlite.keys.granted[KEY] = Grant("key-1", "acme", limits=Limits(tpm=prompt + 2), default_max_tokens=1)
+    statuses = []
 
     async def over() -> bool:
-        # What is not asked for is charged in the end: more than there is.
-        return (await sqlite.chat()).status == 429
+        # What was not asked for is charged in the end: more than there is.
+        statuses.append((await sqlite.chat()).status)
+        return statuses[-1] == 429
 
     await eventually(over)
-    assert (await sqlite.get(CONVERSATIONS)).status == 200
+    assert set(statuses) == {200, 429}
+    answer = await sqlite.get(CONVERSATIONS)
+    assert (answer.status, told(answer)["remaining-tokens"]) == (200, "0")
 
 
 async def test_each_is_one_of_the_calls_at_one_time(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
