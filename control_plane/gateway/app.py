@@ -11,7 +11,7 @@ import math
 import random
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
@@ -31,6 +31,7 @@ from control_plane.gateway.api import CHAT, COMPLETIONS, RESPONSES
 from control_plane.gateway.auth import KeyGate
 from control_plane.gateway.calls import Desk
 from control_plane.gateway.cors import Cors
+from control_plane.gateway.errand import Errands
 from control_plane.gateway.figures import Figures
 from control_plane.gateway.history import operations
 from control_plane.gateway.history.conversations_api import ConversationsApi
@@ -57,12 +58,14 @@ _CHAT = Operation(
     {JSON_TYPE: answers.CHAT_COMPLETION, EVENTS_TYPE: answers.EVENTS},
     CHAT_TABLE,
     GENERATION_ERRORS,
+    example={"model": "MODEL", "messages": [{"role": "user", "content": "Hello."}]},
 )
 _COMPLETIONS = Operation(
     "What comes after a prompt.",
     {JSON_TYPE: answers.COMPLETION, EVENTS_TYPE: answers.EVENTS},
     COMPLETION_TABLE,
     GENERATION_ERRORS,
+    example={"model": "MODEL", "prompt": "Hello."},
 )
 _MODELS = Operation("Every model, whether or not a worker of it is up.", {JSON_TYPE: answers.MODELS})
 _ONE_MODEL = Operation(
@@ -79,12 +82,12 @@ _PREFLIGHT = Operation("What a page of another origin may send.", {})
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """``name`` is what metrics and logs call it; a private route wants a key. What is posted is JSON."""
+    """``name`` is what metrics and logs call it, ``operations`` its methods; a private route wants a key. What is
+    posted is JSON."""
 
     name: str
-    methods: tuple[bytes, ...]
+    operations: Mapping[bytes, Operation]
     handle: Callable[[Exchange], None]
-    operation: Operation
     public: bool = False
 
 
@@ -111,37 +114,55 @@ class GatewayApp:
         self._strangers = 0
         self._told_at = -math.inf
         self.closing = False
-        post, read = (b"POST",), (b"GET", b"HEAD")
+        errands = Errands(desk.lanes, desk.limiter, desk.refuse)
+        door, tokens = StoreDoor(desk.history, errands), TokenizeApi(desk.prompts, errands, desk.wait_s)
+        kept, responses = ConversationsApi(door), ResponsesApi(door)
         self._routes = {
-            b"/v1/chat/completions": Route("chat", post, lambda exchange: desk.take(exchange, CHAT), _CHAT),
+            b"/v1/chat/completions": Route("chat", {b"POST": _CHAT}, lambda exchange: desk.take(exchange, CHAT)),
             b"/v1/completions": Route(
-                "completions", post, lambda exchange: desk.take(exchange, COMPLETIONS), _COMPLETIONS
+                "completions", {b"POST": _COMPLETIONS}, lambda exchange: desk.take(exchange, COMPLETIONS)
             ),
-            b"/v1/models": Route("models", read, self._models, _MODELS),
-            b"/health": Route("health", read, self._health, _HEALTH, public=True),
-            b"/ready": Route("ready", read, self._ready, _READY, public=True),
-            b"/metrics": Route("metrics", read, self._metrics, _METRICS),
-            b"/openapi.json": Route("openapi", read, self._openapi, DOCUMENT, public=True),
+            b"/v1/models": Route("models", _read(_MODELS), self._models),
+            b"/health": Route("health", _read(_HEALTH), self._health, public=True),
+            b"/ready": Route("ready", _read(_READY), self._ready, public=True),
+            b"/metrics": Route("metrics", _read(_METRICS), self._metrics),
+            b"/openapi.json": Route("openapi", _read(DOCUMENT), self._openapi, public=True),
             b"/v1/responses": Route(
-                "responses", post, lambda exchange: desk.take(exchange, RESPONSES), operations.RESPONSE
+                "responses", {b"POST": operations.RESPONSE}, lambda exchange: desk.take(exchange, RESPONSES)
+            ),
+            b"/tokenize": Route("tokenize", {b"POST": operations.TOKENIZE}, tokens.tokenize),
+            b"/detokenize": Route("tokenize", {b"POST": operations.DETOKENIZE}, tokens.detokenize),
+            b"/v1/conversations": Route(
+                "conversations",
+                {b"GET": operations.LIST_CONVERSATIONS, b"POST": operations.MAKE_CONVERSATION},
+                kept.all,
             ),
         }
-        door, tokens = StoreDoor(desk.history), TokenizeApi(desk.prompts, desk.lanes, desk.wait_s)
-        kept, responses = ConversationsApi(door), ResponsesApi(door)
-        get, both, delete = (b"GET",), (b"GET", b"POST"), (b"DELETE",)
-        self._routes[b"/tokenize"] = Route("tokenize", post, tokens.tokenize, operations.TOKENIZE)
-        self._routes[b"/detokenize"] = Route("tokenize", post, tokens.detokenize, operations.TOKENIZE)
-        self._routes[b"/v1/conversations"] = Route("conversations", both, kept.all, operations.CONVERSATIONS)
         response, conversation = "/v1/responses/{response_id}", "/v1/conversations/{conversation_id}"
-        one = operations.ONE_RESPONSE
         named = {
-            "/v1/models/{model}": Route("models", read, self._one_model, _ONE_MODEL),
-            response: Route("responses", (*get, *delete), responses.one, one),
-            f"{response}/cancel": Route("responses", post, responses.cancel, one),
-            f"{response}/input_items": Route("responses", get, responses.input_items, one),
-            conversation: Route("conversations", (*both, *delete), kept.one, operations.CONVERSATION),
-            f"{conversation}/items": Route("conversations", both, kept.items, operations.ITEMS),
-            f"{conversation}/items/{{item_id}}": Route("conversations", (*get, *delete), kept.item, operations.ITEM),
+            "/v1/models/{model}": Route("models", _read(_ONE_MODEL), self._one_model),
+            response: Route(
+                "responses",
+                {b"GET": operations.READ_RESPONSE, b"DELETE": operations.DELETE_RESPONSE},
+                responses.one,
+            ),
+            f"{response}/cancel": Route("responses", {b"POST": operations.CANCEL_RESPONSE}, responses.cancel),
+            f"{response}/input_items": Route("responses", {b"GET": operations.LIST_INPUT}, responses.input_items),
+            conversation: Route(
+                "conversations",
+                {
+                    b"GET": operations.READ_CONVERSATION,
+                    b"POST": operations.CHANGE_CONVERSATION,
+                    b"DELETE": operations.DELETE_CONVERSATION,
+                },
+                kept.one,
+            ),
+            f"{conversation}/items": Route(
+                "conversations", {b"GET": operations.LIST_ITEMS, b"POST": operations.ADD_ITEMS}, kept.items
+            ),
+            f"{conversation}/items/{{item_id}}": Route(
+                "conversations", {b"GET": operations.READ_ITEM, b"DELETE": operations.DELETE_ITEM}, kept.item
+            ),
         }
         # Each "*" is a name, whatever it is.
         self._named = {
@@ -218,13 +239,13 @@ class GatewayApp:
         route = self._routes.get(path) or self._find_named(path)
         if route is None:
             raise NotFound("There is nothing at this URL.", code="unknown_url")
-        if (preflight := self._cors.preflight(exchange.method, exchange.fields, route.methods)) is not None:
+        if (preflight := self._cors.preflight(exchange.method, exchange.fields, tuple(route.operations))) is not None:
             answer = lambda asked: asked.respond_empty(preflight)  # noqa: E731
-            return Route("preflight", (exchange.method,), answer, _PREFLIGHT, public=True)
-        if exchange.method not in route.methods:
+            return Route("preflight", {exchange.method: _PREFLIGHT}, answer, public=True)
+        if exchange.method not in route.operations:
             raise MethodNotAllowed(
-                f"Only {' and '.join(method.decode() for method in route.methods)} is allowed here.",
-                hint=", ".join(method.decode() for method in route.methods),
+                f"Only {' and '.join(method.decode() for method in route.operations)} is allowed here.",
+                hint=", ".join(method.decode() for method in route.operations),
             )
         return route
 
@@ -291,6 +312,10 @@ class GatewayApp:
 
     def _metrics(self, exchange: Exchange) -> None:
         exchange.respond(200, generate_latest(self._registry), content_type=_METRICS_TYPE)
+
+
+def _read(operation: Operation) -> dict[bytes, Operation]:
+    return {b"GET": operation, b"HEAD": operation}
 
 
 _NO_KEY = Grant("")

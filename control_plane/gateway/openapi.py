@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
 
@@ -17,22 +17,19 @@ class Described(Protocol):
     """A route, as far as the document goes."""
 
     @property
-    def methods(self) -> tuple[bytes, ...]: ...
-
-    @property
     def public(self) -> bool: ...
 
     @property
-    def operation(self) -> Operation: ...
+    def operations(self) -> Mapping[bytes, Operation]: ...
 
 
 def document(routes: Iterable[tuple[str, Described]]) -> bytes:
     """The document, as JSON; each route with its path, whose parameters are in braces."""
     paths: dict[str, dict[str, Any]] = {}
     for path, route in routes:
-        described = route.operation.described(public=route.public)
-        for method in route.methods:
+        for method, operation in route.operations.items():
             if method != b"HEAD":
+                described = operation.described(public=route.public, posted=method == b"POST")
                 paths.setdefault(path, {})[method.decode().lower()] = described
     found = {
         "openapi": "3.1.0",

@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from control_plane.contracts.errors import InferDeckError, InternalError, InvalidRequest
 from control_plane.gateway.answer.item_json import to_bytes
+from control_plane.gateway.errand import Errand, Errands
 from control_plane.gateway.http.exchange import Exchange
 from control_plane.gateway.models_api import check_model
-from control_plane.gateway.prompt.lanes import Job, Lanes
+from control_plane.gateway.prompt.lanes import Job
 from control_plane.gateway.prompt.model_prompt import ModelPrompt
 from control_plane.gateway.prompt.models import ModelPrompts, Waiter
-from control_plane.gateway.schema.json_text import read_object
-from control_plane.gateway.schema.messages import messages as read_messages
-from control_plane.gateway.schema.values import Reader, boolean, integer, invalid, missing, string, wrong_type
+from control_plane.gateway.schema.tokens import DETOKENIZE, TOKENIZE
+from control_plane.gateway.schema.values import invalid
 
-_MOST_IDS = 262_144
-_MESSAGE_CHARACTERS = 64
 
-Read = Callable[[dict[str, Any]], tuple[str, int, Callable[[ModelPrompt], dict[str, Any]]]]
-"""From a body to the model, how much text it is, and what is to be done in a thread."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a body asks for; ``work`` is done in a thread."""
+
+    model: str
+    work: Callable[[ModelPrompt], dict[str, Any]]
 
 
 class TokenizeApi:
     """``wait_s`` is how long a model's first worker is waited for, as by calls."""
 
-    def __init__(self, prompts: ModelPrompts, lanes: Lanes, wait_s: float) -> None:
+    def __init__(self, prompts: ModelPrompts, errands: Errands, wait_s: float) -> None:
         self._prompts = prompts
-        self._lanes = lanes
+        self._errands = errands
         self._wait_s = wait_s
 
     def tokenize(self, exchange: Exchange) -> None:
@@ -38,47 +41,61 @@ class TokenizeApi:
     def detokenize(self, exchange: Exchange) -> None:
         self._take(exchange, _read_detokenize)
 
-    def _take(self, exchange: Exchange, read: Read) -> None:
-        model, size, work = read(read_object(exchange.take_body()))
-        check_model(exchange.grant, model)
+    def _take(self, exchange: Exchange, read: Callable[[dict[str, Any]], Asked]) -> None:
+        # Of its bytes, there can be no more to tokenise or to write.
+        size = exchange.received
+
+        def begin(asked: Asked) -> None:
+            check_model(exchange.grant, asked.model)
+            self._errands.start(exchange, lambda errand: self._find(errand, asked, size))
+
+        self._errands.read(exchange, read, begin)
+
+    def _find(self, errand: Errand, asked: Asked, size: int) -> None:
+        prompts = self._prompts
 
         def found(prompt: ModelPrompt | InferDeckError) -> None:
-            exchange.on_gone = None
+            errand.leave = None
             if isinstance(prompt, InferDeckError):
-                exchange.refuse(prompt)
-                return
-            job = Job(lambda: to_bytes(work(prompt)), lambda job: _answer(exchange, job))
-            try:
-                self._lanes.submit(job, size)
-            except InferDeckError as error:
-                exchange.refuse(error)
+                errand.refuse(prompt)
+            else:
+                self._work(errand, lambda: to_bytes(asked.work(prompt)), size)
 
-        known = self._prompts.get(model)
+        known = prompts.get(asked.model)
         if known is not None:
             found(known)
-        else:
-            waiter = Waiter(found, time.monotonic() + self._wait_s)
-            exchange.on_gone = lambda: self._prompts.leave(model, waiter)
-            self._prompts.wait(model, waiter)
+            return
+        waiter = Waiter(found, time.monotonic() + self._wait_s)
+        errand.leave = lambda: prompts.leave(asked.model, waiter)
+        prompts.wait(asked.model, waiter)
+
+    def _work(self, errand: Errand, work: Callable[[], bytes], size: int) -> None:
+        job = Job(work, lambda job: _answer(errand, job))
+
+        def leave() -> None:
+            job.cancelled = True
+
+        errand.leave = leave
+        try:
+            self._errands.lanes.submit(job, size)
+        except InferDeckError as error:
+            errand.refuse(error)
 
 
-def _answer(exchange: Exchange, job: Job[bytes]) -> None:
+def _answer(errand: Errand, job: Job[bytes]) -> None:
     if isinstance(job.error, InferDeckError):
-        exchange.refuse(job.error)
+        errand.refuse(job.error)
     elif job.error is not None or job.result is None:
-        exchange.refuse(InternalError("The text could not be tokenised."))
+        errand.refuse(InternalError("The text could not be tokenised."))
     else:
-        exchange.respond(200, job.result)
+        errand.respond(job.result)
 
 
-def _read_tokenize(body: dict[str, Any]) -> tuple[str, int, Callable[[ModelPrompt], dict[str, Any]]]:
-    values = _read(body, _TOKENIZE)
+def _read_tokenize(body: dict[str, Any]) -> Asked:
+    values = TOKENIZE.read(body)
     if ("prompt" in values) == ("messages" in values):
         raise invalid("prompt", "Expected either 'prompt' or 'messages'.", "invalid_parameter_combination")
     with_text = values.get("return_token_strs", False)
-    if values.get("add_generation_prompt", True) is not True or values.get("add_special_tokens", True) is not True:
-        name = "add_special_tokens" if values.get("add_special_tokens") is False else "add_generation_prompt"
-        raise invalid(name, f"'{name}' can only be true: calls are tokenised so.", "unsupported_value")
 
     def work(prompt: ModelPrompt) -> dict[str, Any]:
         ids = prompt.chat(values["messages"]) if "messages" in values else prompt.completion(values["prompt"])
@@ -89,15 +106,11 @@ def _read_tokenize(body: dict[str, Any]) -> tuple[str, int, Callable[[ModelPromp
             "token_strs": [prompt.text_of([item]) for item in ids] if with_text else None,
         }
 
-    messages = values.get("messages", [])
-    size = len(values.get("prompt", "")) + sum(_MESSAGE_CHARACTERS + len(message["content"]) for message in messages)
-    return values["model"], size, work
+    return Asked(values["model"], work)
 
 
-def _read_detokenize(body: dict[str, Any]) -> tuple[str, int, Callable[[ModelPrompt], dict[str, Any]]]:
-    values = _read(body, _DETOKENIZE)
-    if "tokens" not in values:
-        raise missing("tokens")
+def _read_detokenize(body: dict[str, Any]) -> Asked:
+    values = DETOKENIZE.read(body)
     ids: list[int] = values["tokens"]
 
     def work(prompt: ModelPrompt) -> dict[str, Any]:
@@ -107,42 +120,4 @@ def _read_detokenize(body: dict[str, Any]) -> tuple[str, int, Callable[[ModelPro
             )
         return {"prompt": prompt.text_of(ids)}
 
-    return values["model"], len(ids), work
-
-
-def _read(body: dict[str, Any], table: dict[str, Reader]) -> dict[str, Any]:
-    values = {}
-    for name, value in body.items():
-        if name not in table:
-            short = name[:64]
-            raise invalid(short, f"Unrecognized request argument supplied: {short}", "unknown_parameter")
-        if value is not None:
-            values[name] = table[name](name, value)
-    if "model" not in values:
-        raise missing("model")
-    return values
-
-
-_id = integer(0, 2**31 - 1)
-
-
-def _ids(name: str, value: Any) -> list[int]:
-    if type(value) is not list:
-        raise wrong_type(name, "an array of token ids", value)
-    if len(value) > _MOST_IDS:
-        raise invalid(name, f"Invalid '{name}': expected at most {_MOST_IDS} ids.", "array_above_max_length")
-    return [_id(name, item) for item in value]
-
-
-_model = string(256, may_be_empty=False)
-
-_TOKENIZE: dict[str, Reader] = {
-    "add_generation_prompt": boolean,
-    "add_special_tokens": boolean,
-    "messages": read_messages,
-    "model": _model,
-    "prompt": string(2**63),
-    "return_token_strs": boolean,
-}
-
-_DETOKENIZE: dict[str, Reader] = {"model": _model, "tokens": _ids}
+    return Asked(values["model"], work)

@@ -11,15 +11,9 @@ from control_plane.gateway.answer.item_json import item_json, list_json
 from control_plane.gateway.history.store_door import StoreDoor
 from control_plane.gateway.http.exchange import Exchange
 from control_plane.gateway.http.target import query_of, segments_of
-from control_plane.gateway.schema.items import read_items
-from control_plane.gateway.schema.json_text import read_object
-from control_plane.gateway.schema.metadata import read_metadata
+from control_plane.gateway.schema.conversations import ADDED, CHANGED, NEW
 from control_plane.gateway.schema.page_query import read_include, read_page_query
 from control_plane.gateway.schema.thread import new_id
-from control_plane.gateway.schema.values import Reader, invalid, missing
-
-MAX_ADDED = 20
-"""Items in one request."""
 
 
 class ConversationsApi:
@@ -31,15 +25,18 @@ class ConversationsApi:
     def all(self, exchange: Exchange) -> None:
         tenant, store = exchange.grant.tenant, self._door.history.conversations
         if exchange.method == b"POST":
-            values = _read(exchange, {"metadata": read_metadata, "items": _some_items})
-            items, metadata = _stamped(values.get("items", [])), values.get("metadata", {})
-            conversation_id = new_id("conv")
 
-            def create() -> Any:
-                store.create(conversation_id, tenant, metadata, items)
-                return _shown(store.get(tenant, conversation_id))
+            def make(values: dict[str, Any]) -> None:
+                items, metadata = _stamped(values.get("items", [])), values.get("metadata", {})
+                conversation_id = new_id("conv")
 
-            self._door.answer(exchange, create)
+                def create() -> Any:
+                    store.create(conversation_id, tenant, metadata, items)
+                    return _shown(store.get(tenant, conversation_id))
+
+                self._door.answer(exchange, create)
+
+            self._door.read(exchange, NEW, make)
         else:
             page = read_page_query(query_of(exchange.target))
 
@@ -53,10 +50,11 @@ class ConversationsApi:
         tenant, store = exchange.grant.tenant, self._door.history.conversations
         name = segments_of(exchange.target)[2]
         if exchange.method == b"POST":
-            values = _read(exchange, {"metadata": read_metadata})
-            if "metadata" not in values:
-                raise missing("metadata")
-            self._door.answer(exchange, lambda: _shown(store.update(tenant, name, values["metadata"])))
+
+            def change(values: dict[str, Any]) -> None:
+                self._door.answer(exchange, lambda: _shown(store.update(tenant, name, values["metadata"])))
+
+            self._door.read(exchange, CHANGED, change)
         elif exchange.method == b"DELETE":
 
             def delete() -> Any:
@@ -72,15 +70,16 @@ class ConversationsApi:
         name = segments_of(exchange.target)[2]
         if exchange.method == b"POST":
             read_include(query_of(exchange.target))
-            values = _read(exchange, {"items": _some_items})
-            if "items" not in values:
-                raise missing("items")
-            items = _stamped(values["items"])
 
-            def add() -> Any:
-                return list_json([item_json(item) for item in store.add(tenant, name, items)], more=False)
+            def take(values: dict[str, Any]) -> None:
+                items = _stamped(values["items"])
 
-            self._door.answer(exchange, add)
+                def add() -> Any:
+                    return list_json([item_json(item) for item in store.add(tenant, name, items)], more=False)
+
+                self._door.answer(exchange, add)
+
+            self._door.read(exchange, ADDED, take)
         else:
             page = read_page_query(query_of(exchange.target))
 
@@ -100,23 +99,9 @@ class ConversationsApi:
             self._door.answer(exchange, lambda: item_json(store.item(tenant, name, item_id)))
 
 
-def _some_items(name: str, value: Any) -> list[Item]:
-    return [] if value == [] else read_items(name, value, MAX_ADDED)
-
-
 def _stamped(items: list[Item]) -> list[Item]:
     now = time.time()
     return [dataclasses.replace(item, created_unix=now) for item in items]
-
-
-def _read(exchange: Exchange, table: dict[str, Reader]) -> dict[str, Any]:
-    values = {}
-    for name, value in read_object(exchange.take_body()).items():
-        if name not in table:
-            raise invalid(name[:64], f"Unknown parameter: '{name[:64]}'.", "unknown_parameter")
-        if value is not None:
-            values[name] = table[name](name, value)
-    return values
 
 
 def _shown(conversation: Conversation) -> dict[str, Any]:

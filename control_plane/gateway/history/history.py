@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -45,7 +46,7 @@ class History:
         # Apart, so that ends which wait for a locked database keep nobody from asking, nor the other way round.
         self._asking = ThreadPoolExecutor(_READERS, "history")
         self._ending = ThreadPoolExecutor(_ENDERS, "history-ends")
-        self._waiting = 0
+        self._waiting: Counter[str] = Counter()
         self._open_ends: set[asyncio.Future[Any]] = set()
         self._left: dict[str, Callable[[], None]] = {}
         """What has failed for ``END_S``, by its turn. Whole in memory: the disk may be as full as the database."""
@@ -57,15 +58,18 @@ class History:
         """What turns of this process are told by."""
         return self._journal.owner
 
-    def ask(self, work: Callable[[], T], then: Callable[[T | InferDeckError], None]) -> None:
+    def ask(self, tenant: str, work: Callable[[], T], then: Callable[[T | InferDeckError], None]) -> None:
         """Do this in a thread, again and again while the database does not answer."""
-        if self._waiting >= _WAITING:
+        # As many as places are left: whoever is alone has half of them, and there is always one for somebody else.
+        if self._waiting[tenant] >= _WAITING - self._waiting.total():
             then(Unavailable("Too many calls wait for the conversation store.", reason=DropReason.OVERLOADED))
             return
-        self._waiting += 1
+        self._waiting[tenant] += 1
 
         def answered(future: asyncio.Future[T]) -> None:
-            self._waiting -= 1
+            self._waiting[tenant] -= 1
+            if not self._waiting[tenant]:
+                del self._waiting[tenant]
             if not future.cancelled():
                 then(_outcome(future))
 
@@ -76,9 +80,9 @@ class History:
     ) -> None:
         """What was said before, oldest first."""
         if conversation_id:
-            self.ask(lambda: self.conversations.history(tenant, conversation_id), then)
+            self.ask(tenant, lambda: self.conversations.history(tenant, conversation_id), then)
         else:
-            self.ask(lambda: self.turns.chain(tenant, previous_id), then)
+            self.ask(tenant, lambda: self.turns.chain(tenant, previous_id), then)
 
     def begin(self, turn: Turn, then: Callable[[KeptTurn | InferDeckError], None]) -> None:
         """Store the turn's messages; when that is done it may run."""
@@ -96,7 +100,7 @@ class History:
                 # It may have been stored without an answer that says so, and its caller is told to send it again.
                 self._keep(turn.id).withdraw()
 
-        self.ask(begin, begun)
+        self.ask(turn.tenant, begin, begun)
 
     def store_end(self, turn_id: str, end: TurnEnd, file: JournalFile, then: Then) -> None:
         self._finish(turn_id, lambda: self.turns.end(turn_id, end), file, then)

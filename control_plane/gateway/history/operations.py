@@ -5,39 +5,74 @@ from __future__ import annotations
 from typing import Any, Final
 
 from control_plane.gateway.schema import answers
+from control_plane.gateway.schema.conversations import ADDED, CHANGED, NEW
 from control_plane.gateway.schema.operation import (
+    ERRAND_ERRORS,
     EVENTS_TYPE,
     GENERATION_ERRORS,
     JSON_TYPE,
     POST_ERRORS,
     Operation,
 )
+from control_plane.gateway.schema.responses import RESPONSE as RESPONSE_TABLE
 from control_plane.gateway.schema.table import Table
-from control_plane.gateway.schema.values import Field, Reader
+from control_plane.gateway.schema.tokens import DETOKENIZE as DETOKENIZE_TABLE
+from control_plane.gateway.schema.tokens import TOKENIZE as TOKENIZE_TABLE
 
 _OBJECT: Final = {JSON_TYPE: {"type": "object"}}
 _ID: Final[dict[str, Any]] = {"type": "string", "minLength": 1}
-_ERRORS: Final = (*POST_ERRORS, 404)
+_RESPONSE: Final = {"response_id": _ID}
+_CONVERSATION: Final = {"conversation_id": _ID}
+_ITEM: Final = {"conversation_id": _ID, "item_id": _ID}
 
 
-def _open(name: str, value: Any) -> Any:
-    return value
+def _of(path: dict[str, Any], summary: str, body: Table | None = None, example: Any = None) -> Operation:
+    errors = {*ERRAND_ERRORS, *(POST_ERRORS if body is not None else ())}
+    return Operation(summary, _OBJECT, body, tuple(errors), path=path, example=example)
 
 
-def loose(readers: dict[str, Reader], required: tuple[str, ...] = ()) -> Table:
-    """A table whose fields the document does not describe further."""
-    return Table({name: Field(read, {}) for name, read in readers.items()}, required)
-
+_HELLO: Final = [{"type": "message", "role": "user", "content": "Hello."}]
 
 RESPONSE: Final = Operation(
     "An answer that can be stored and continued.",
-    {JSON_TYPE: {"type": "object"}, EVENTS_TYPE: answers.EVENTS},
-    loose(dict.fromkeys(("model", "input"), _open), ("model", "input")),
+    {JSON_TYPE: {"type": "object"}, EVENTS_TYPE: answers.RESPONSE_EVENTS},
+    RESPONSE_TABLE,
     GENERATION_ERRORS,
+    example={"model": "MODEL", "input": "Hello.", "store": True, "stream": False},
 )
-ONE_RESPONSE: Final = Operation("A stored response.", _OBJECT, errors=_ERRORS, path={"response_id": _ID})
-CONVERSATIONS: Final = Operation("Make a conversation, or list one's own.", _OBJECT, errors=_ERRORS)
-CONVERSATION: Final = Operation("One conversation.", _OBJECT, errors=_ERRORS, path={"conversation_id": _ID})
-ITEMS: Final = Operation("Its items.", _OBJECT, errors=_ERRORS, path={"conversation_id": _ID})
-ITEM: Final = Operation("One item.", _OBJECT, errors=_ERRORS, path={"conversation_id": _ID, "item_id": _ID})
-TOKENIZE: Final = Operation("The token ids that a call would have.", _OBJECT, errors=(*_ERRORS, 403))
+READ_RESPONSE: Final = _of(_RESPONSE, "Read a stored response.")
+DELETE_RESPONSE: Final = _of(_RESPONSE, "Delete a stored response.")
+CANCEL_RESPONSE: Final = Operation(
+    "Refused: only responses made in the background can be cancelled, and there are none.",
+    _OBJECT,
+    errors=(*POST_ERRORS, *ERRAND_ERRORS),
+    path=_RESPONSE,
+)
+LIST_INPUT: Final = _of(_RESPONSE, "List what came with a stored response.")
+
+MAKE_CONVERSATION: Final = _of({}, "Make a conversation.", NEW, {"metadata": {"topic": "tests"}, "items": _HELLO})
+LIST_CONVERSATIONS: Final = _of({}, "List one's own conversations.")
+READ_CONVERSATION: Final = _of(_CONVERSATION, "Read a conversation.")
+CHANGE_CONVERSATION: Final = _of(
+    _CONVERSATION, "Replace a conversation's metadata.", CHANGED, {"metadata": {"topic": "other"}}
+)
+DELETE_CONVERSATION: Final = _of(_CONVERSATION, "Delete a conversation and all that is in it.")
+ADD_ITEMS: Final = _of(_CONVERSATION, "Add items to a conversation.", ADDED, {"items": _HELLO})
+LIST_ITEMS: Final = _of(_CONVERSATION, "List a conversation's items.")
+READ_ITEM: Final = _of(_ITEM, "Read an item.")
+DELETE_ITEM: Final = _of(_ITEM, "Delete an item.")
+
+TOKENIZE: Final = Operation(
+    "The token ids that a call would have.",
+    _OBJECT,
+    TOKENIZE_TABLE,
+    (*POST_ERRORS, *ERRAND_ERRORS, 403),
+    example={"model": "MODEL", "prompt": "Hello."},
+)
+DETOKENIZE: Final = Operation(
+    "The text of token ids.",
+    _OBJECT,
+    DETOKENIZE_TABLE,
+    (*POST_ERRORS, *ERRAND_ERRORS, 403),
+    example={"model": "MODEL", "tokens": [1, 2, 3]},
+)

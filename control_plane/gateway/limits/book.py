@@ -68,7 +68,8 @@ class Book:
         self, scopes: Sequence[Scope], now: float, *, least: int = 1, most: int = 1, force: bool = False
     ) -> Charge | Refusal:
         """One more request that runs. Refused also where ``least`` tokens are not left, of which it will need more; it
-        is then told to wait until there is room for ``most``. ``force`` counts it whatever the limits say."""
+        is then told to wait until there is room for ``most``; one that needs none passes whatever is used up. ``force``
+        counts it whatever the limits say."""
         accounts, full = [], False
         horizon = now - self._window_s
         for scope in scopes:
@@ -78,7 +79,7 @@ class Book:
             rpm, tpm, concurrency = limits.rpm, limits.tpm, limits.concurrency
             if (
                 (rpm is not None and len(account.charges) >= rpm)
-                or (tpm is not None and account.tokens + least > tpm)
+                or (tpm is not None and least and account.tokens + least > tpm)
                 or (concurrency is not None and account.running >= concurrency)
             ):
                 full = True

@@ -108,7 +108,7 @@ class Admission:
         self._standings: Sequence[Standing] | None = None
 
     def enter(self, then: Then, *, least: int = 1, most: int = 1) -> None:
-        """One more request, which will reserve ``least`` to ``most`` tokens."""
+        """One more request, which will reserve ``least`` to ``most`` tokens; 0: none, and it is not reserved for."""
         if not self._scopes:
             then(None)
         elif self._limiter.shared is None:

@@ -64,6 +64,10 @@ COMPLETION = _generated("text_completion", thing(index=_WHOLE, text=TEXT, logpro
 EVENTS: Schema = {"description": "With 'stream': server-sent events, the last one 'data: [DONE]'."}
 """Without a type: some readers take it for that of the whole text, and some for that of each event."""
 
+RESPONSE_EVENTS: Schema = {
+    "description": "With 'stream': server-sent events, the last one 'response.completed', '.incomplete' or '.failed'."
+}
+
 MODEL = thing(id=TEXT, object={"const": "model"}, created=_WHOLE, owned_by=TEXT)
 MODELS = thing(object={"const": "list"}, data=list_of(MODEL))
 STATUS = thing(status=TEXT)

@@ -6,9 +6,9 @@ from typing import Any
 
 from control_plane.contracts.conversation import Item
 from control_plane.gateway.schema.thread import KEPT_ROLES, new_id
-from control_plane.gateway.schema.values import array, invalid, mapping, missing, one_of, string, wrong_type
+from control_plane.gateway.schema.values import Schema, array, invalid, mapping, missing, one_of, string, wrong_type
 
-_text = string(2**63)
+_text = string()
 _PARTS = ("input_text", "output_text", "text")
 
 # What an item has that was made here and is sent back.
@@ -62,3 +62,24 @@ def _parts(at: str, value: Any) -> str:
             if key not in ("type", "text", *_ECHOED_IN_PARTS):
                 raise invalid(f"{where}.{key[:64]}", f"Unknown parameter: '{where}.{key[:64]}'.", "unknown_parameter")
     return "\n".join(texts)
+
+
+_PART = {
+    "type": "object",
+    "required": ["type", "text"],
+    "properties": {"type": {"enum": list(_PARTS)}, "text": _text.schema, **{key: {} for key in _ECHOED_IN_PARTS}},
+    "additionalProperties": False,
+}
+
+ITEM: Schema = {
+    "type": "object",
+    "required": ["role", "content"],
+    "properties": {
+        "type": {"const": "message"},
+        "role": {"enum": list(KEPT_ROLES)},
+        "content": {"anyOf": [_text.schema, {"type": "array", "items": _PART}]},
+        **{key: {} for key in _ECHOED},
+    },
+    "additionalProperties": False,
+}
+"""Of one message that is sent."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from control_plane.gateway.schema.values import invalid, mapping, string
+from control_plane.gateway.schema.values import Field, invalid, mapping, string
 
 MAX_PAIRS = 16
 _MAX_NAME = 64
@@ -28,3 +28,14 @@ def read_metadata(name: str, value: Any) -> dict[str, str]:
             )
         _value(f"{name}.{key}", item)
     return pairs
+
+
+metadata = Field(
+    read_metadata,
+    {
+        "type": "object",
+        "propertyNames": {"maxLength": _MAX_NAME},
+        "additionalProperties": _value.schema,
+        "maxProperties": MAX_PAIRS,
+    },
+)

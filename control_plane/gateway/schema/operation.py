@@ -14,12 +14,16 @@ EVENTS_TYPE = "text/event-stream"
 
 READ_ERRORS = (408, 431)
 POST_ERRORS = (400, 408, 413, 415, 431, 503)
+ERRAND_ERRORS = (400, 404, 408, 429, 431, 503)
+"""Of what is counted as a request and generates nothing."""
+
 GENERATION_ERRORS = (400, 403, 404, 408, 413, 415, 429, 431, 499, 500, 502, 503)
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """``body`` is what a POST takes; ``answer`` the schemas of a success by media type; ``errors`` the statuses of
+    """What one method of a route does. ``body`` is what a POST takes, None: it is not looked at; ``example`` is one;
+    ``answer`` the schemas of a success by media type; ``errors`` the statuses of
     failures, 401 apart, which every route that wants a key has; ``other`` those with a body of their own schema;
     ``path`` the schemas of the parameters of its path."""
 
@@ -29,8 +33,9 @@ class Operation:
     errors: tuple[int, ...] = READ_ERRORS
     other: Mapping[int, Schema] = field(default_factory=dict)
     path: Mapping[str, Schema] = field(default_factory=dict)
+    example: Any = None
 
-    def described(self, *, public: bool) -> dict[str, Any]:
+    def described(self, *, public: bool, posted: bool = False) -> dict[str, Any]:
         """The operation as OpenAPI 3.1 has it."""
         errors = {*self.errors, *(() if public else (401, 503))} - self.other.keys()
         responses = {
@@ -48,7 +53,13 @@ class Operation:
                 {"name": name, "in": "path", "required": True, "schema": schema} for name, schema in self.path.items()
             ]
         if self.body is not None:
-            found["requestBody"] = {"required": True, "content": {JSON_TYPE: {"schema": self.body.schema()}}}
+            example = {} if self.example is None else {"example": self.example}
+            found["requestBody"] = {
+                "required": True,
+                "content": {JSON_TYPE: {"schema": self.body.schema(), **example}},
+            }
+        elif posted:
+            found["requestBody"] = {"required": False, "content": {JSON_TYPE: {"schema": {}}}}
         return found
 
 

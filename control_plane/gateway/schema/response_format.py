@@ -7,6 +7,7 @@ from typing import Any
 
 from control_plane.gateway.schema.values import (
     Field,
+    Schema,
     boolean,
     finite,
     invalid,
@@ -63,36 +64,43 @@ def read_schema(at: str, value: Any) -> str:
     return text
 
 
-def _of(kind: str, **more: Any) -> dict[str, Any]:
+_SCHEMA_FIELDS = {
+    "name": _WRAPPER["name"].schema,
+    "schema": {"type": "object"},
+    "description": {"anyOf": [_WRAPPER["description"].schema, {"type": "null"}]},
+    "strict": {"type": ["boolean", "null"]},
+}
+
+
+def _of(kind: str, *optional: str, **more: Any) -> dict[str, Any]:
     return {
         "type": "object",
-        "required": ["type", *more],
+        "required": ["type", *(name for name in more if name not in optional)],
         "additionalProperties": False,
         "properties": {"type": {"const": kind}, **more},
     }
 
 
+_PLAIN = (_of("text"), _of("json_object"))
+
 response_format = Field(
     _response_format,
     {
         "anyOf": [
-            _of("text"),
-            _of("json_object"),
+            *_PLAIN,
             _of(
                 "json_schema",
                 json_schema={
                     "type": "object",
                     "required": ["name", "schema"],
                     "additionalProperties": False,
-                    "properties": {
-                        "name": _WRAPPER["name"].schema,
-                        "schema": {"type": "object"},
-                        "description": {"anyOf": [_WRAPPER["description"].schema, {"type": "null"}]},
-                        "strict": {"type": ["boolean", "null"]},
-                    },
+                    "properties": _SCHEMA_FIELDS,
                 },
             ),
         ]
     },
     f"The shape that the answer is held to; a schema is at most {_MAX_SCHEMA} characters.",
 )
+
+TEXT_FORMAT: Schema = {"anyOf": [*_PLAIN, _of("json_schema", "description", "strict", **_SCHEMA_FIELDS)]}
+"""The same as the Responses API has it: without the wrapper."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from control_plane.contracts.conversation import MAX_ITEMS, Item
-from control_plane.contracts.errors import InvalidRequest
 from control_plane.gateway.schema.generation import Generation
-from control_plane.gateway.schema.items import read_items
-from control_plane.gateway.schema.metadata import read_metadata
-from control_plane.gateway.schema.response_format import read_schema
-from control_plane.gateway.schema.thread import Thread, new_id, read_conversation
+from control_plane.gateway.schema.items import ITEM, read_items
+from control_plane.gateway.schema.metadata import metadata
+from control_plane.gateway.schema.response_format import TEXT_FORMAT, read_schema
+from control_plane.gateway.schema.table import Table
+from control_plane.gateway.schema.thread import Thread, conversation, new_id
 from control_plane.gateway.schema.values import (
-    Reader,
+    Field,
     boolean,
     decimal,
     integer,
@@ -24,7 +24,7 @@ from control_plane.gateway.schema.values import (
     wrong_type,
 )
 
-_text = string(2**63)
+_text = string()
 _FORMATS = ("text", "json_object", "json_schema")
 
 TOLD = ("instructions", "max_output_tokens", "metadata", "safety_identifier", "temperature", "text", "top_p", "user")
@@ -33,12 +33,11 @@ TOLD = ("instructions", "max_output_tokens", "metadata", "safety_identifier", "t
 
 def read_response(body: dict[str, Any]) -> Generation:
     """The call in a body of ``/v1/responses``. Raises InvalidRequest."""
-    values = _read(body)
-    for name in ("model", "input"):
-        if name not in values:
-            raise missing(name)
-    conversation, previous = values.get("conversation", ""), values.get("previous_response_id", "")
-    if conversation and previous:
+    if "input" in body and body["input"] is None:
+        raise wrong_type("input", "a string or an array of messages", None)
+    values = RESPONSE.read(body)
+    continued, previous = values.get("conversation", ""), values.get("previous_response_id", "")
+    if continued and previous:
         raise invalid(
             "previous_response_id",
             "'previous_response_id' and 'conversation' cannot both be set.",
@@ -63,29 +62,8 @@ def read_response(body: dict[str, Any]) -> Generation:
     )
     generation.instructions = instructions or ""
     generation.messages = [{"role": item.role, "content": item.text} for item in messages]
-    generation.thread = Thread(new_id("resp"), conversation, previous, stored, settings, messages)
+    generation.thread = Thread(new_id("resp"), continued, previous, stored, settings, messages)
     return generation
-
-
-def _read(body: dict[str, Any]) -> dict[str, Any]:
-    values = {}
-    for name, value in body.items():
-        read = _FIELDS.get(name)
-        if read is not None:
-            if value is not None:
-                values[name] = read(name, value)
-            elif name in ("model", "input"):
-                raise wrong_type(name, "a string", value)
-        elif name not in _NEUTRAL:
-            short = name[:64]
-            raise InvalidRequest(f"Unknown parameter: '{short}'.", param=short, code="unknown_parameter")
-        elif value is not None and not any(
-            type(value) is type(nothing) and value == nothing for nothing in _NEUTRAL[name]
-        ):
-            raise invalid(
-                name, f"Unsupported parameter: '{name}' is not supported by this server.", "unsupported_parameter"
-            )
-    return values
 
 
 def _input(name: str, value: Any) -> list[Item]:
@@ -134,25 +112,6 @@ def _truncation(name: str, value: Any) -> str:
     return "disabled"
 
 
-_FIELDS: dict[str, Reader] = {
-    "conversation": read_conversation,
-    "input": _input,
-    "instructions": _text,
-    "max_output_tokens": integer(1, 2**63),
-    "metadata": read_metadata,
-    "model": string(256, may_be_empty=False),
-    "previous_response_id": string(64, may_be_empty=False),
-    "safety_identifier": string(512),
-    "store": boolean,
-    "stream": boolean,
-    "stream_options": _stream_options,
-    "temperature": decimal(0, 2),
-    "text": _format,
-    "top_p": decimal(0, 1, above_low=True),
-    "truncation": _truncation,
-    "user": string(512),
-}
-
 # OpenAI's parameters that are not served, each with the values that ask for nothing.
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "access_programs": (),
@@ -174,3 +133,48 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "tools": ([],),
     "top_logprobs": (0,),
 }
+
+RESPONSE = Table(
+    {
+        "conversation": conversation,
+        "input": Field(
+            _input,
+            {"anyOf": [_text.schema, {"type": "array", "items": ITEM, "minItems": 1, "maxItems": MAX_ITEMS}]},
+            "Text, or messages of text.",
+        ),
+        "instructions": _text,
+        "max_output_tokens": integer(1, 2**63),
+        "metadata": metadata,
+        "model": string(256, may_be_empty=False),
+        "previous_response_id": string(64, may_be_empty=False, about="Not with 'conversation'."),
+        "safety_identifier": string(512),
+        "store": boolean,
+        "stream": boolean,
+        "stream_options": Field(
+            _stream_options,
+            {
+                "type": "object",
+                "properties": {"include_obfuscation": {"enum": [None, False]}},
+                "additionalProperties": False,
+            },
+            "Only with 'stream'.",
+        ),
+        "temperature": decimal(0, 2),
+        "text": Field(
+            _format,
+            {
+                "type": "object",
+                "properties": {
+                    "format": {"anyOf": [TEXT_FORMAT, {"type": "null"}]},
+                    "verbosity": {"enum": [None, "medium"]},
+                },
+                "additionalProperties": False,
+            },
+        ),
+        "top_p": decimal(0, 1, above_low=True),
+        "truncation": Field(_truncation, {"const": "disabled"}),
+        "user": string(512),
+    },
+    ("model", "input"),
+    _NEUTRAL,
+)

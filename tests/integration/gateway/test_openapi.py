@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from control_plane.contracts.errors import InvalidRequest
+from control_plane.gateway.schema.conversations import ADDED, CHANGED, NEW
 from control_plane.gateway.schema.generation import CHAT, COMPLETION, read_chat, read_completion
+from control_plane.gateway.schema.responses import RESPONSE, read_response
+from control_plane.gateway.schema.table import Table
+from control_plane.gateway.schema.tokens import DETOKENIZE, TOKENIZE
 from tests.integration.gateway.rig import CHAT as CHAT_PATH
 from tests.integration.gateway.rig import COMPLETIONS, KEY, MODEL, Rig, chat_body, request
 
@@ -78,6 +83,19 @@ async def test_answers_are_as_the_document_has_them(rig: Rig) -> None:
     check(await rig.get("/ready"), "/ready", "get")
 
 
+async def test_each_method_says_what_it_does_and_each_post_what_it_takes(rig: Rig) -> None:
+    operations = [
+        (method, operation) for found in (await document(rig))["paths"].values() for method, operation in found.items()
+    ]
+    assert len({operation["summary"] for _, operation in operations}) == len(operations)
+    for method, operation in operations:
+        assert ("requestBody" in operation) == (method == "post")
+        for media in operation.get("requestBody", {"content": {}})["content"].values():
+            assert "example" in media or media["schema"] == {}
+            if "example" in media:
+                Draft202012Validator(media["schema"]).validate(media["example"])
+
+
 FULL: dict[str, Any] = {
     "messages": [
         {"role": "system", "content": [{"type": "text", "text": "a"}]},
@@ -110,6 +128,54 @@ def test_the_document_takes_what_the_gateway_takes(change: dict[str, Any]) -> No
         body = {"model": MODEL, "prompt": prompt, "echo": True, "max_tokens": 0}
         Draft202012Validator(COMPLETION.schema()).validate(body)
         read_completion(body)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"stream": True, "stream_options": {"include_obfuscation": False}, "store": False},
+        {
+            "input": [
+                {"role": "user", "content": [{"type": "input_text", "text": "a"}], "id": "x", "status": "completed"}
+            ]
+        },
+        {"conversation": {"id": "conv_1"}, "metadata": {"a": "b"}, "truncation": "disabled", "user": None},
+        {"text": {"format": {"type": "json_schema", "name": "x", "schema": {}, "strict": None}, "verbosity": "medium"}},
+        {"text": {"format": None}, "tools": [], "reasoning": {}, "parallel_tool_calls": False, "prompt": None},
+    ],
+)
+def test_the_document_takes_the_responses_that_the_gateway_takes(change: dict[str, Any]) -> None:
+    body = {"model": MODEL, "input": "a"} | change
+    Draft202012Validator(RESPONSE.schema()).validate(body)
+    read_response(body)
+
+
+@pytest.mark.parametrize(
+    ("table", "body"),
+    [
+        (RESPONSE, {"model": MODEL}),
+        (RESPONSE, {"model": MODEL, "input": []}),
+        (RESPONSE, {"model": MODEL, "input": None}),
+        (RESPONSE, {"model": MODEL, "input": [{"role": "tool", "content": "a"}]}),
+        (RESPONSE, {"model": MODEL, "input": "a", "truncation": "auto"}),
+        (RESPONSE, {"model": MODEL, "input": "a", "text": {"format": {"type": "json_schema", "name": "x"}}}),
+        (RESPONSE, {"model": MODEL, "input": "a", "seed": 1}),
+        (NEW, {"items": [{"role": "user", "content": "a"}] * 21}),
+        (NEW, {"metadata": {"a": 1}}),
+        (CHANGED, {}),
+        (CHANGED, {"metadata": {str(number): "" for number in range(17)}}),
+        (ADDED, {"items": []}),
+        (ADDED, {"items": [{"role": "user", "content": [{"type": "text"}]}]}),
+        (TOKENIZE, {"model": MODEL, "prompt": "a", "add_special_tokens": False}),
+        (DETOKENIZE, {"model": MODEL, "tokens": [-1]}),
+        (DETOKENIZE, {"model": MODEL}),
+    ],
+)
+def test_every_document_refuses_what_its_table_refuses(table: Table, body: dict[str, Any]) -> None:
+    assert not Draft202012Validator(table.schema()).is_valid(body)
+    with pytest.raises(InvalidRequest):
+        (read_response if table is RESPONSE else table.read)(body)
 
 
 @pytest.mark.parametrize(

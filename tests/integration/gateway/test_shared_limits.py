@@ -68,6 +68,18 @@ async def whole(rig: Rig, limit: int) -> None:
     await eventually(back)
 
 
+async def test_what_generates_nothing_counts_at_all_gateways(server: ValkeyServer) -> None:
+    """One request each, wherever it is sent, also where tokens are used up."""
+    async with two(server, rpm=4, tpm=1) as rigs:
+        first, second = rigs
+        body = {"model": MODEL, "prompt": "hi"}
+        answers = [await rig.post("/tokenize", body) for rig in (first, second, first, second, first)]
+        assert [answer.status for answer in answers] == [200] * 4 + [429]
+        left = [answer.headers["x-ratelimit-remaining-requests"] for answer in answers]
+        assert left == ["3", "2", "1", "0", "0"]
+        assert answers[-1].error["type"] == "requests"
+
+
 async def test_two_gateways_and_forty_calls(server: ValkeyServer) -> None:
     """The issue's own: two gateways, one key with TPM 1000, forty concurrent calls: never over, and all comes back."""
     loop, taken, held, most = asyncio.get_running_loop(), list[tuple[float, int]](), 0, 0
