@@ -300,7 +300,7 @@ async def serving(
                 await served
 
 
-async def eventually(fact: Callable[[], Awaitable[bool]]) -> None:
+async def eventually(fact: Callable[[], Awaitable[object]]) -> None:
     """Return when what has to be asked for is so; TimeoutError when it is not in time."""
     async with asyncio.timeout(GENEROUS_S):
         while True:

@@ -112,9 +112,8 @@ async def test_a_tier_that_is_served_first_has_the_lower_priority_at_its_worker(
     async with scripted_server() as worker, platform([worker], grant) as here:
         asked = asyncio.create_task(here.chat({"tokens": 4000, "delay_s": 0.01}, stream=True, user="tiered"))
         await until(lambda: here.routed.counts()[worker.spec.worker_id][0])
-        while not (told := await worker_priorities(worker.address)):
-            await asyncio.sleep(0.01)
-        assert told == {"tiered": -priority}
+        await eventually(lambda: worker_requests(worker.address))
+        assert await worker_priorities(worker.address) == {"tiered": -priority}
         here.routed.router.cancel("tiered")
         await asked
         await here.idle(worker.address)
