@@ -31,7 +31,7 @@ from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.wire.channel import SERVER_OPTIONS
 from control_plane.contracts.wire.convert import from_wire, to_wire
 from control_plane.contracts.wire.failures import failure_from_wire
-from control_plane.contracts.wire.secure import RoleGate, listen
+from control_plane.contracts.wire.secure import PeerGate, listen
 from control_plane.contracts.wire.status import abort_with
 from control_plane.contracts.wire.steps import trace_mode
 from control_plane.fleet.named import engine_of, named
@@ -40,7 +40,7 @@ from control_plane.fleet.routers import Session
 
 SERVICES: Final = ("inferdeck.v1.Operator", "inferdeck.v1.Access", "inferdeck.v1.History", "inferdeck.v1.Fleet")
 
-ROLES: Final = {
+PEERS: Final = {
     "/": frozenset({Peer.OPERATOR}),
     "/inferdeck.v1.Fleet/": frozenset({Peer.GATEWAY}),
     "/grpc.health.v1.Health/": frozenset(Peer),
@@ -66,7 +66,7 @@ log = logging.getLogger(__name__)
 
 class ApiServer:
     """``bind`` takes the port, ``start`` answers; nobody is answered in between. With ``credentials`` (a file) callers
-    have to prove their role beside showing their key."""
+    have to prove which peer they are beside showing their key."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class ApiServer:
         self._credentials = credentials
         gates: tuple[grpc.aio.ServerInterceptor, ...] = (OperatorAuth(operator_key, access),)
         if credentials:
-            gates = (RoleGate(ROLES), *gates)
+            gates = (PeerGate(PEERS), *gates)
         self._server = grpc.aio.server(interceptors=gates, options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
         self._trail = trail = Trail(access.audit)
