@@ -257,7 +257,7 @@ def request(
 async def gateway(
     *, wait_s: float = 30.0, grace_s: float = 5.0, options: Mapping[str, Any] = NO_OPTIONS, **limits: Any
 ) -> AsyncIterator[Rig]:
-    """A gateway that serves the model "m"; ``limits`` are of ``ConnectionLimits``, ``options`` of ``GatewayOptions``."""
+    """A gateway that serves the model "m"; ``limits`` of ``ConnectionLimits``, ``options`` of ``GatewayOptions``."""
     keys, router = Keys(), PlayedRouter({MODEL: bundle()})
     given = {"wait_s": wait_s, **options}
     async with serving(router, keys, grace_s=grace_s, options=given, **limits) as (made, http, stop, served):
