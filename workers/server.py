@@ -25,7 +25,7 @@ from control_plane.contracts.wire.convert import from_wire, to_wire
 from control_plane.contracts.wire.failures import failure_from_wire
 from control_plane.contracts.wire.frames import frame_to_wire
 from control_plane.contracts.wire.kv_events import kv_frame_to_wire
-from control_plane.contracts.wire.secure import RoleGate, listen
+from control_plane.contracts.wire.secure import PeerGate, listen
 from control_plane.contracts.wire.status import abort_with
 from control_plane.contracts.wire.steps import StepFrames, step_frame_to_wire, trace_mode
 from control_plane.contracts.worker import CallError, Generate, ModelInfo, WorkerInfo, WorkerState
@@ -39,7 +39,7 @@ from workers.validation import check
 
 _log = logging.getLogger(__name__)
 
-ROLES = {
+PEERS = {
     "/": frozenset({Peer.GATEWAY, Peer.CONTROL_PLANE}),
     "/grpc.health.v1.Health/": frozenset(Peer),
 }
@@ -106,7 +106,7 @@ class WorkerServer:
     async def start(self, host: str, port: int, credentials: str = "") -> str:
         """Listen on ``host``; port 0 is any free one. With ``credentials`` (a file) only routers and the control plane
         get through. Returns the address. Raises RuntimeError if it is taken."""
-        gates = (RoleGate(ROLES),) if credentials else ()
+        gates = (PeerGate(PEERS),) if credentials else ()
         self._server = server = grpc.aio.server(interceptors=gates, options=SERVER_OPTIONS)
         worker_pb2_grpc.add_WorkerServicer_to_server(self._servicer, server)  # type: ignore[no-untyped-call]
         server.add_registered_method_handlers(SERVICE, {"Serve": self._servicer.serve_handler()})

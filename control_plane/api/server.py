@@ -31,16 +31,16 @@ from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.wire.channel import SERVER_OPTIONS
 from control_plane.contracts.wire.convert import from_wire, to_wire
 from control_plane.contracts.wire.failures import failure_from_wire
-from control_plane.contracts.wire.secure import RoleGate, listen
+from control_plane.contracts.wire.secure import PeerGate, listen
 from control_plane.contracts.wire.status import abort_with
 from control_plane.contracts.wire.steps import trace_mode
-from control_plane.fleet.named import engine_of
+from control_plane.fleet.named import engine_of, named
 from control_plane.fleet.platform import Platform
 from control_plane.fleet.routers import Session
 
 SERVICES: Final = ("inferdeck.v1.Operator", "inferdeck.v1.Access", "inferdeck.v1.History", "inferdeck.v1.Fleet")
 
-ROLES: Final = {
+PEERS: Final = {
     "/": frozenset({Peer.OPERATOR}),
     "/inferdeck.v1.Fleet/": frozenset({Peer.GATEWAY}),
     "/grpc.health.v1.Health/": frozenset(Peer),
@@ -66,7 +66,7 @@ log = logging.getLogger(__name__)
 
 class ApiServer:
     """``bind`` takes the port, ``start`` answers; nobody is answered in between. With ``credentials`` (a file) callers
-    have to prove their role beside showing their key."""
+    have to prove which peer they are beside showing their key."""
 
     def __init__(
         self,
@@ -79,10 +79,10 @@ class ApiServer:
         self._credentials = credentials
         gates: tuple[grpc.aio.ServerInterceptor, ...] = (OperatorAuth(operator_key, access),)
         if credentials:
-            gates = (RoleGate(ROLES), *gates)
+            gates = (PeerGate(PEERS), *gates)
         self._server = grpc.aio.server(interceptors=gates, options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
-        trail = Trail(access.audit)
+        self._trail = trail = Trail(access.audit)
         operator = _Operator(platform, trail)
         operator_pb2_grpc.add_OperatorServicer_to_server(operator, self._server)  # type: ignore[no-untyped-call]
         service = AccessService(access, secret_changed)
@@ -113,6 +113,7 @@ class ApiServer:
         """Let calls that run end within the grace, then cut them."""
         await self._health.enter_graceful_shutdown()
         await self._server.stop(grace_s)
+        await self._trail.written()
 
 
 class _Operator(operator_pb2_grpc.OperatorServicer):
@@ -160,13 +161,11 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
     ) -> AsyncIterator[pb.DrainProgress]:
         if request.timeout_s < 0 or not math.isfinite(request.timeout_s):
             raise InvalidRequest("timeout_s is seconds, or 0 for no end", param="timeout_s")
-        steps = self._operations.drain(request.worker_id, request.timeout_s, dry_run=request.dry_run)
-        begun = request.dry_run
-        async for progress in steps:
-            if not begun:
-                begun = True
-                after = {"draining": True, "in_flight": progress.in_flight}
-                await self._trail.left("worker.drain", f"worker/{request.worker_id}", {}, after)
+        if not request.dry_run:
+            controller = self._platform.controller
+            after = {"draining": True, "in_flight": controller.in_flight(named(controller, request.worker_id))}
+            await self._trail.left("worker.drain", f"worker/{request.worker_id}", {}, after)
+        async for progress in self._operations.drain(request.worker_id, request.timeout_s, dry_run=request.dry_run):
             yield to_wire(progress, pb.DrainProgress)
 
     @unary

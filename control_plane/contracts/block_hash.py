@@ -8,9 +8,9 @@ from a prompt. Only full blocks have one.
     parent = the block before it; of the first block: the root
     root   = BLAKE2b(the cache salt as UTF-8; digest 8 bytes; person "inferdeck-root-1")
 
-A digest is read as an unsigned little-endian integer. The cache salt is in the root, so who does not know a tenant's
-salt cannot name its blocks. Two of n blocks are taken for one with a chance of about n² / 2⁶⁵: one in 37 million for
-a million blocks.
+A digest is read as an unsigned little-endian integer. The cache salt is in the root, so equal prompts under two salts
+share no names. A salt is no secret: today it is the tenant's name. Two of n blocks are taken for one with a chance of
+about n² / 2⁶⁵: one in 37 million for a million blocks.
 """
 
 from __future__ import annotations

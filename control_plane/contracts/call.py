@@ -21,7 +21,8 @@ class RoutedCall:
 
     ``stages`` are those that the gateway has finished (auth, tokenise), for the request's timeline. ``traceparent`` is
     the caller's trace context as it was sent (W3C), unchecked. ``resumed`` is of a call that goes on: see
-    ``contracts.worker.Generate``.
+    ``contracts.worker.Generate``. ``priority``: lower is served first, as vLLM has it. ``queue_timeout_s``: how long it
+    may wait for an endpoint, in seconds; None leaves that to the router.
     """
 
     request_id: str
@@ -32,6 +33,7 @@ class RoutedCall:
     arrival_unix: float
     arrival_mono: float
     priority: int = 0
+    queue_timeout_s: float | None = None
     cache_salt: str = ""
     key_id: str = ""
     api: str = "chat"

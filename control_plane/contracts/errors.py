@@ -6,7 +6,7 @@
     ├── RequestRefused            the caller's fault: nothing was run
     │   ├── InvalidRequest            400  invalid_request
     │   ├── Unauthenticated           401  invalid_api_key
-    │   ├── Forbidden                 403  model_not_allowed, not_an_operator, role_too_low
+    │   ├── Forbidden                 403  model_not_allowed, not_an_operator, role_too_low, wrong_peer
     │   ├── NotFound                  404  model_not_found, not_found
     │   ├── MethodNotAllowed          405  method_not_allowed
     │   ├── RequestTimeout            408  request_timeout
@@ -38,6 +38,7 @@ class DropReason(StrEnum):
     MODEL_NOT_ALLOWED = "model_not_allowed"
     NOT_AN_OPERATOR = "not_an_operator"
     ROLE_TOO_LOW = "role_too_low"
+    WRONG_PEER = "wrong_peer"
     MODEL_NOT_FOUND = "model_not_found"
     NOT_FOUND = "not_found"
     METHOD_NOT_ALLOWED = "method_not_allowed"
@@ -200,6 +201,7 @@ _BY_REASON: dict[str, type[InferDeckError]] = {
     DropReason.MODEL_NOT_ALLOWED: Forbidden,
     DropReason.NOT_AN_OPERATOR: Forbidden,
     DropReason.ROLE_TOO_LOW: Forbidden,
+    DropReason.WRONG_PEER: Forbidden,
     DropReason.MODEL_NOT_FOUND: NotFound,
     DropReason.NOT_FOUND: NotFound,
     DropReason.METHOD_NOT_ALLOWED: MethodNotAllowed,

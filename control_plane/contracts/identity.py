@@ -1,8 +1,9 @@
-"""Who is who between our processes: roles, and the one file that proves a role.
+"""Who is who between our processes: peers, and the one file that proves which one it is.
 
 A credentials file is PEM: a private key, its certificate, and the certificate of the authority that signed both ends.
-The role stands in the certificate as the DNS name ``ROLE.inferdeck.internal``. A client asks for the name of the role
-that it wants to talk to, so the peer's role is checked with its certificate, wherever it listens.
+The peer stands in the certificate as the DNS name ``PEER.inferdeck.internal``. A client asks for the name of the peer
+that it wants to talk to, so which one answers is checked with its certificate, wherever it listens. Peers are
+processes; roles are people's (``contracts.access.Role``).
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ class Peer(StrEnum):
 
     @property
     def host(self) -> str:
-        """The name that a certificate of this role has."""
+        """The name that its certificate has."""
         return f"{self}.{DOMAIN}"
 
 
-def roles_in(names: list[str]) -> frozenset[Peer]:
-    """The roles that a certificate's DNS names stand for."""
-    return frozenset(role for role in Peer if role.host in names)
+def peers_in(names: list[str]) -> frozenset[Peer]:
+    """The peers that a certificate's DNS names stand for."""
+    return frozenset(peer for peer in Peer if peer.host in names)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

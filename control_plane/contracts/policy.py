@@ -30,10 +30,10 @@ NO_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """``priority``: higher is served first, below 0 may be shed. ``weight``: the share among tenants of a tier.
-    ``limits`` hold for each key that has none of its own. ``default_max_tokens`` is what a call without ``max_tokens``
-    reserves of its TPM, at most what its context leaves; ``queue_deadline_s`` how long a call may wait for a worker.
-    ``models``: names that may be called; empty is all."""
+    """``priority``: higher is served first, below 0 may be shed. ``weight``: the share among tenants of a tier;
+    it is stored and shown, and has no effect yet. ``limits`` hold for each key that has none of its own.
+    ``default_max_tokens`` is what a call without ``max_tokens`` reserves of its TPM, at most what its context leaves;
+    ``queue_deadline_s`` how long a call may wait for a worker. ``models``: names that may be called; empty is all."""
 
     priority: int = 0
     weight: int = 1

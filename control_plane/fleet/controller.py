@@ -41,9 +41,9 @@ from control_plane.fleet.pools import Pools
 from control_plane.fleet.reconciler import plan, replica_number
 from control_plane.fleet.requests import Requests
 from control_plane.fleet.state import START_SILENCE_S, Fleet, Replica, Stage
-from control_plane.fleet.tasks import Tasks
 from control_plane.fleet.worker import Worker
 from control_plane.fleet.worker_client import WorkerClient
+from control_plane.tasks import Tasks
 
 TICK_S: Final = 0.5
 SCAN_S: Final = 5.0

@@ -11,8 +11,8 @@ from typing import Final
 
 from control_plane.contracts.fleet import Event
 from control_plane.fleet.changes import Changes
-from control_plane.fleet.tasks import Tasks
 from control_plane.store import EventLog
+from control_plane.tasks import Tasks
 
 RECENT: Final = 1000
 _RETRIES: Final = 3

@@ -27,8 +27,8 @@ from control_plane.fleet.launcher.log_file import open_log
 from control_plane.fleet.launcher.process import Process, boot_unix, kill_session
 from control_plane.fleet.routers import Routers
 from control_plane.fleet.state import STABLE_S, backoff_s
-from control_plane.fleet.tasks import Tasks
 from control_plane.settings import GatewaySettings, Home
+from control_plane.tasks import Tasks
 
 POLL_S: Final = 0.05
 LAST_WORDS_S: Final = 5.0

@@ -24,12 +24,12 @@ from control_plane.fleet.requests import Requests
 from control_plane.fleet.routers import Routers
 from control_plane.fleet.snapshots import Snapshots
 from control_plane.fleet.span_export import SpanExport, check_installed
-from control_plane.fleet.tasks import Tasks
 from control_plane.fleet.timelines import Timelines
 from control_plane.settings import Home, Settings
 from control_plane.store import Conversations, Database, DesiredState, EventLog, Turns
 from control_plane.store.patience import Patience
 from control_plane.store.sweep import sweep
+from control_plane.tasks import Tasks
 from control_plane.trust.keyring import Keyring
 
 RENEW_S: Final = 60.0

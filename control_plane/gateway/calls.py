@@ -342,6 +342,9 @@ class Call:
             stream=generation.stream,
             arrival_unix=exchange.arrival_unix,
             arrival_mono=exchange.arrival_mono,
+            # The one place where a tier's priority (higher is served first) becomes an engine's (lower is).
+            priority=-grant.priority,
+            queue_timeout_s=grant.queue_deadline_s,
             # Calls of a tenant share cached prefixes with each other, and with nobody else.
             cache_salt="" if grant.tenant == DEFAULT_TENANT else grant.tenant,
             key_id=grant.key_id,

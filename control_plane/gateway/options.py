@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from control_plane.gateway.http.limits import Limits
+from control_plane.gateway.http.limits import ConnectionLimits
 from control_plane.gateway.limits.book import MINUTE_S
 from control_plane.gateway.limits.shared import TIMEOUT_S
 
@@ -25,7 +25,7 @@ class GatewayOptions:
     certificate: Path | None = None
     key: Path | None = None
     cors_origins: tuple[str, ...] = ()
-    limits: Limits = field(default_factory=Limits)
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     limit_store: str = ""
     limit_timeout_s: float = TIMEOUT_S
     limit_window_s: float = MINUTE_S

@@ -40,6 +40,7 @@ from control_plane.gateway.limits.shared import SharedCounts
 from control_plane.gateway.options import GatewayOptions
 from control_plane.gateway.prompt.lanes import Lanes
 from control_plane.gateway.prompt.models import ModelPrompts
+from control_plane.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
@@ -157,9 +158,10 @@ class Gateway:
         switch_s = sys.getswitchinterval()
         sys.setswitchinterval(min(SWITCH_S, switch_s))
         lanes.start()
-        beside = [asyncio.create_task(prompts.keep_warm(), name="tokenizers")]
+        beside = Tasks()
+        beside.keep(prompts.keep_warm, "tokenizers")
         if self.certificate is not None:
-            beside.append(asyncio.create_task(self.certificate.watch(), name="certificate"))
+            beside.keep(self.certificate.watch, "certificate")
         await listener.start()
         log.info("listening", extra={"url": self.url})
         try:
@@ -173,8 +175,7 @@ class Gateway:
                 desk.fail_all(stopping)
                 await _within(_LAST_WORDS_S, listener.drained())
         finally:
-            for task in beside:
-                task.cancel()
+            await beside.cancel()
             await listener.stop()
             if shared is not None:
                 await shared.stop()

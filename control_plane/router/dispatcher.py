@@ -244,7 +244,8 @@ class Dispatcher:
 
     def _wait(self, request: Request, now: float) -> None:
         if not request.deadline:
-            request.deadline = now + self._queue_timeout_s
+            own = request.call.queue_timeout_s
+            request.deadline = now + (self._queue_timeout_s if own is None else own)
         self._waiting.add(request)
         self._arm_next()
 

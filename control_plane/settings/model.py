@@ -61,8 +61,8 @@ class StoreSettings:
 
 @dataclass(frozen=True, slots=True)
 class RouterSettings:
-    """``retries``: other workers tried before the first token. ``queue_timeout_s``: how long a call waits while its
-    model is loading or full, in seconds."""
+    """``retries``: other workers tried before the first token. ``queue_timeout_s``: how long a call waits while
+    no worker has shown its model's tokenizer yet, in seconds; for a worker after that, as long as its tier says."""
 
     profile: str = "least_load"
     retries: int = 2

@@ -62,15 +62,15 @@ class Keyring:
     def server(self) -> Path:
         return self.folder / "server.pem"
 
-    def peer(self, role: Peer, name: str = "") -> Path:
-        return self.folder / "peers" / (f"{role}-{name}.pem" if name else f"{role}.pem")
+    def peer(self, peer: Peer, name: str = "") -> Path:
+        return self.folder / "peers" / (f"{peer}-{name}.pem" if name else f"{peer}.pem")
 
-    def ensure_peer(self, role: Peer, name: str = "") -> Path:
+    def ensure_peer(self, peer: Peer, name: str = "") -> Path:
         """Credentials of one of our processes, good for two days and more."""
-        path = self.peer(role, name)
+        path = self.peer(peer, name)
         with self._lock:
             if self._due(path):
-                self._write_peer(path, role)
+                self._write_peer(path, peer)
         return path
 
     def ensure_server(self, host: str) -> Path:
@@ -110,8 +110,8 @@ class Keyring:
                     continue
                 if entry.kind == "server":
                     self._write_server(entry.facts.names)
-                elif (role := _role_of(entry.path)) is not None:
-                    self._write_peer(entry.path, role)
+                elif (peer := _peer_of(entry.path)) is not None:
+                    self._write_peer(entry.path, peer)
                 changed.append(entry.path)
         return tuple(changed)
 
@@ -121,8 +121,8 @@ class Keyring:
             self._authority = self._ca().renew(self.folder)
         return (self.ca, *self.renew(all_of_them=True))
 
-    def forget(self, role: Peer, name: str) -> None:
-        self.peer(role, name).unlink(missing_ok=True)
+    def forget(self, peer: Peer, name: str) -> None:
+        self.peer(peer, name).unlink(missing_ok=True)
 
     def entries(self) -> tuple[Entry, ...]:
         """What there is; the authority is made where there is none."""
@@ -164,10 +164,10 @@ class Keyring:
         except ValueError:
             return None
 
-    def _write_peer(self, path: Path, role: Peer) -> None:
+    def _write_peer(self, path: Path, peer: Peer) -> None:
         authority = self._ca()
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        data = authority.issue(f"inferdeck {path.stem}", [role.host], PEER_LIFE, server=True, client=True)
+        data = authority.issue(f"inferdeck {path.stem}", [peer.host], PEER_LIFE, server=True, client=True)
         replace(path, data, 0o600)
 
     def _write_server(self, names: Iterable[str]) -> None:
@@ -175,8 +175,8 @@ class Keyring:
         replace(self.server, data, 0o600)
 
 
-def _role_of(path: Path) -> Peer | None:
-    return next((role for role in Peer if path.stem == role or path.stem.startswith(f"{role}-")), None)
+def _peer_of(path: Path) -> Peer | None:
+    return next((peer for peer in Peer if path.stem == peer or path.stem.startswith(f"{peer}-")), None)
 
 
 def _checked(host: str) -> str:

@@ -28,7 +28,7 @@ from console.cli.commands import (
     load,
     plan,
     calibrate,
-    key,
+    key_files,
     keys,
     policy,
     operator,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.cli.command import Place
-from console.cli.commands.key import KEY
+from console.cli.commands.key_files import KEY
 from console.cli.confirm import announce, confirm
 from console.cli.durations import duration
 from console.cli.options import DryRunOption, OutputOption, YesOption

@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 
 from control_plane.contracts.errors import DropReason, Forbidden, InferDeckError
-from control_plane.contracts.identity import Credentials, Peer, roles_in
+from control_plane.contracts.identity import Credentials, Peer, peers_in
 from control_plane.contracts.wire.channel import CLIENT_OPTIONS
 from control_plane.contracts.wire.status import abort_with
 
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 def open_channel(address: str, credentials: str | Path | None, peer: Peer) -> grpc.aio.Channel:
-    """A channel to ``host:port``. With ``credentials`` only a peer of that role will do, and it is told ours.
+    """A channel to ``host:port``. With ``credentials`` only that peer will do, and it is shown ours.
 
     Raises SettingsError for credentials that cannot be read.
     """
@@ -84,15 +84,15 @@ def _configuration(own: Credentials) -> Any:
     return grpc.ssl_server_certificate_configuration([(own.key, own.certificate)], own.authority)
 
 
-class RoleGate(grpc.aio.ServerInterceptor):
-    """Lets a call through where the caller's certificate has one of the roles that its method is for.
+class PeerGate(grpc.aio.ServerInterceptor):
+    """Lets a call through where the caller's certificate is of one of the peers that its method is for.
 
-    ``roles`` maps the beginning of a method's path to the roles that may call it; the longest one that fits counts,
+    ``peers`` maps the beginning of a method's path to those that may call it; the longest one that fits counts,
     and what fits none is for nobody. Raises nothing; refusals are PERMISSION_DENIED.
     """
 
-    def __init__(self, roles: dict[str, frozenset[Peer]]) -> None:
-        self._roles = sorted(roles.items(), key=lambda entry: -len(entry[0]))
+    def __init__(self, peers: dict[str, frozenset[Peer]]) -> None:
+        self._peers = sorted(peers.items(), key=lambda entry: -len(entry[0]))
 
     async def intercept_service(
         self,
@@ -103,7 +103,7 @@ class RoleGate(grpc.aio.ServerInterceptor):
         if handler is None:
             return None
         method = str(handler_call_details.method)
-        allowed = next((roles for prefix, roles in self._roles if method.startswith(prefix)), frozenset[Peer]())
+        allowed = next((peers for prefix, peers in self._peers if method.startswith(prefix)), frozenset[Peer]())
         kind = ("stream" if handler.request_streaming else "unary") + (
             "_stream" if handler.response_streaming else "_unary"
         )
@@ -113,23 +113,23 @@ class RoleGate(grpc.aio.ServerInterceptor):
         return made
 
 
-def roles_of(context: Any) -> frozenset[Peer]:
-    """The roles in the certificate of whoever calls."""
+def peers_of(context: Any) -> frozenset[Peer]:
+    """Whose certificate it is that the caller has shown."""
     names = context.auth_context().get("x509_subject_alternative_name", ())
-    return roles_in([bytes(name).decode("ascii", "replace") for name in names])
+    return peers_in([bytes(name).decode("ascii", "replace") for name in names])
 
 
 def _guarded(behaviour: Callable[..., Any], allowed: frozenset[Peer], method: str) -> Callable[..., Any]:
     async def check(context: Any) -> None:
-        have = roles_of(context)
+        have = peers_of(context)
         if not have & allowed:
-            _log.warning("call refused", extra={"method": method, "peer_roles": sorted(have)})
+            _log.warning("call refused", extra={"method": method, "peers": sorted(have)})
             wanted = " or ".join(sorted(allowed)) or "nobody"
             await abort_with(
                 context,
                 Forbidden(
                     f"{method} is for: {wanted}; not for: {', '.join(sorted(have)) or 'this certificate'}",
-                    reason=DropReason.NOT_AN_OPERATOR,
+                    reason=DropReason.WRONG_PEER,
                 ),
             )
 

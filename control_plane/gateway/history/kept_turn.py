@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from control_plane.contracts.conversation import TurnEnd, TurnStatus
 from control_plane.contracts.worker import Done
 from control_plane.store.journal import JournalFile
 
-if TYPE_CHECKING:
-    from control_plane.gateway.history.history import History
-
 SHOW_ANYWAY_S = 2.0
 """How long the end of an answer waits to be stored. After that the client has it, and storing it goes on."""
 
 Then = Callable[[], None]
+
+
+class Ends(Protocol):
+    """Where ends are stored: each returns at once, and ``then`` is called when it is done."""
+
+    def store_end(self, turn_id: str, end: TurnEnd, file: JournalFile, then: Then) -> None: ...
+
+    def store_withdrawal(self, turn_id: str, file: JournalFile, then: Then) -> None: ...
 
 
 class KeptTurn:
@@ -25,11 +30,11 @@ class KeptTurn:
     ``then`` is called when that is stored, or when waiting for it has taken too long.
     """
 
-    __slots__ = ("_file", "_history", "_texts", "id")
+    __slots__ = ("_ends", "_file", "_texts", "id")
 
-    def __init__(self, turn_id: str, history: History, file: JournalFile) -> None:
+    def __init__(self, turn_id: str, ends: Ends, file: JournalFile) -> None:
         self.id = turn_id
-        self._history = history
+        self._ends = ends
         self._file = file
         self._texts: list[str] = []
 
@@ -46,12 +51,12 @@ class KeptTurn:
         used = (done.prompt_tokens, done.cached_tokens, done.output_tokens) if done is not None else (0, 0, 0)
         end = TurnEnd(status, "".join(self._texts), reason, *used)
         self._file.end(end)
-        self._history.store_end(self.id, end, self._file, self._once(then))
+        self._ends.store_end(self.id, end, self._file, self._once(then))
 
     def withdraw(self, then: Then | None = None) -> None:
         """Nothing was done, and the caller is told so."""
         self._file.withdraw()
-        self._history.store_withdrawal(self.id, self._file, self._once(then))
+        self._ends.store_withdrawal(self.id, self._file, self._once(then))
 
     def _once(self, then: Then | None) -> Then:
         if then is None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from control_plane.gateway.http.certificate import ServerCertificate
-from control_plane.gateway.http.limits import Limits
+from control_plane.gateway.http.limits import ConnectionLimits
 
 if TYPE_CHECKING:
     from control_plane.gateway.http.connection import Connection
@@ -30,7 +30,9 @@ class Handshakes:
     places are taken the oldest makes way, which an honest client's, done in a moment, hardly ever is.
     """
 
-    def __init__(self, certificate: ServerCertificate, limits: Limits, connection: Callable[[], Connection]) -> None:
+    def __init__(
+        self, certificate: ServerCertificate, limits: ConnectionLimits, connection: Callable[[], Connection]
+    ) -> None:
         self.failed = 0
         self.closing = False
         self._certificate = certificate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from control_plane.contracts.errors import HeadersTooLarge, InferDeckError, InvalidRequest, TooLarge
-from control_plane.gateway.http.limits import Limits
+from control_plane.gateway.http.limits import ConnectionLimits
 
 _READ_FIELDS = frozenset(
     (
@@ -30,7 +30,7 @@ class Head:
 
     __slots__ = ("_count", "_limits", "fields", "size", "target")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
         self._count = 0
         self.size = 0
@@ -74,7 +74,7 @@ def too_large() -> HeadersTooLarge:
     return HeadersTooLarge("The request's headers are too large or too many.")
 
 
-def body_too_large(limits: Limits) -> TooLarge:
+def body_too_large(limits: ConnectionLimits) -> TooLarge:
     return TooLarge(f"The request body is larger than {limits.body_bytes} bytes.")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ConnectionLimits:
     """Bytes, counts and seconds. A deadline for receiving is absolute: bytes that trickle in do not move it.
 
     ``head_s`` is for a request's head, and for the first byte on a new connection; ``receive_s`` for the whole request;

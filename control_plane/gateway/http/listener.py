@@ -14,7 +14,7 @@ from control_plane.gateway.http.certificate import ServerCertificate
 from control_plane.gateway.http.connection import Connection
 from control_plane.gateway.http.exchange import Exchange
 from control_plane.gateway.http.handshakes import Handshakes
-from control_plane.gateway.http.limits import Limits
+from control_plane.gateway.http.limits import ConnectionLimits
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Listener:
     """
 
     def __init__(
-        self, app: App, sock: socket.socket, limits: Limits, certificate: ServerCertificate | None = None
+        self, app: App, sock: socket.socket, limits: ConnectionLimits, certificate: ServerCertificate | None = None
     ) -> None:
         self.app = app
         self.limits = limits

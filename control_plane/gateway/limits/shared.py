@@ -2,8 +2,8 @@
 
 Steps are asked for with a callback and sent by one task, in their order, all that wait in one round trip. While the
 server does not answer, every step is answered None at once, the ends of calls are kept for its return, and it is tried
-again twice a second; while nobody calls, it is looked at every two seconds. A call counts as running for half a minute
-after its gateway was last heard of.
+again twice a second; while nobody calls, it is looked at every two seconds. Whoever asks hears something by a deadline,
+whatever becomes of the task. A call counts as running for half a minute after its gateway was last heard of.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from control_plane.contracts.errors import SettingsError
 from control_plane.gateway.limits.book import MINUTE_S
 from control_plane.gateway.limits.scope import Scope
 from control_plane.gateway.limits.verdict import BUSY_S, Refusal, Standing
+from control_plane.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +30,8 @@ TIMEOUT_S: Final = 0.1
 _TRY_AGAIN_S: Final = 0.5
 _LOOK_S: Final = 2.0
 _PATIENCE: Final = 5
-"""How many times longer a look at the server may take, for which nobody waits."""
+"""How many times longer a look at the server may take, for which nobody waits; and an answer in all, with the steps
+before it."""
 
 _BATCH: Final = 256
 _UNSENT: Final = 100_000
@@ -92,11 +94,8 @@ class SharedCounts:
         self.errors = 0
 
     def start(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._tasks = [
-            loop.create_task(self._send_all(), name="limits"),
-            loop.create_task(self._renew(), name="leases"),
-        ]
+        kept = Tasks()
+        self._tasks = [kept.keep(self._send_all, "limits"), kept.keep(self._renew, "leases")]
 
     async def stop(self) -> None:
         """What is asked for by now is still sent."""
@@ -114,7 +113,9 @@ class SharedCounts:
     def ask(
         self, op: str, call: str, scopes: tuple[Scope, ...], tokens: int, then: Then | None, *, most: int = 0
     ) -> None:
-        """``then`` hears the answer, never within this call while the server is up; None: there is none."""
+        """``then`` hears the answer, never within this call while the server is up; None: there is none in time."""
+        if then is not None:
+            then = _by_deadline(then, _PATIENCE * self._timeout_s)
         step = Step(op, call, scopes, tokens, max(most, tokens), time.monotonic(), then)
         if op == "settle":
             self._running.pop(call, None)
@@ -138,6 +139,7 @@ class SharedCounts:
             try:
                 async with asyncio.timeout(self._timeout_s if batch else _PATIENCE * self._timeout_s):
                     answers = await self._send(batch)
+                replies = [_reply(step, answer) for step, answer in zip(batch, answers, strict=True)]
             except asyncio.CancelledError:
                 raise
             except Exception as error:
@@ -145,8 +147,8 @@ class SharedCounts:
                 continue
             if not self.up:
                 self._back()
-            for step, answer in zip(batch, answers, strict=True):
-                self._tell(step, _reply(step, answer))
+            for step, reply in zip(batch, replies, strict=True):
+                self._tell(step, reply)
 
     async def _send(self, batch: Sequence[Step]) -> list[Any]:
         """The script's answers. With nothing to send it looks whether the server is there."""
@@ -233,8 +235,22 @@ class SharedCounts:
                     self._wake.set()
 
 
+def _by_deadline(then: Then, seconds: float) -> Then:
+    """Heard once: the first answer, or None when so many seconds have passed without one."""
+    waiting = [then]
+
+    def told(reply: Reply | None) -> None:
+        alarm.cancel()
+        while waiting:
+            waiting.pop()(reply)
+
+    alarm = asyncio.get_running_loop().call_later(seconds, told, None)
+    return told
+
+
 def _reply(step: Step, answer: Sequence[int]) -> Reply:
-    done, facts = answer[0], answer[1:]
+    """Raises TypeError or ValueError for what the script does not say."""
+    done, *facts = map(int, answer)
     standings, refusals = [], []
     for index, scope in enumerate(step.scopes):
         requests, tokens, running, reset, for_requests, for_tokens, busy = facts[index * _FACTS : (index + 1) * _FACTS]

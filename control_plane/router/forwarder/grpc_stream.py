@@ -54,7 +54,7 @@ async def open_stream(
     host, _, port = address.rpartition(":")
     tls: dict[str, object] = {}
     if credentials:
-        # The peer's name is its role's: where it listens says nothing about who it is.
+        # The peer's name says what it is: where it listens says nothing about that.
         context = await asyncio.to_thread(client_context, credentials)
         tls = {"ssl": context, "server_hostname": Peer.WORKER.host, "ssl_shutdown_timeout": _TLS_CLOSE_S}
     make = functools.partial(GrpcStream, address, path, on_message, on_end, secure=bool(credentials))

@@ -98,18 +98,18 @@ async def test_one_request_id_from_the_caller_to_the_engine_and_back(deck: Deck)
 @pytest.mark.parametrize("stranger", ["plaintext", "no certificate", "other authority", "expired", "https server's"])
 async def test_strangers_are_refused(deck: Deck, keyring: Keyring, port: str, stranger: str, tmp_path: Path) -> None:
     """SE03: no way in without a certificate of this home's authority that is good now."""
-    address, role = ports(deck)[port]
-    channel = _strange_channel(keyring, address, role, stranger, tmp_path)
+    address, peer = ports(deck)[port]
+    channel = _strange_channel(keyring, address, peer, stranger, tmp_path)
     async with channel:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await _health(channel)
     assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
-def _strange_channel(keyring: Keyring, address: str, role: Peer, stranger: str, folder: Path) -> grpc.aio.Channel:
+def _strange_channel(keyring: Keyring, address: str, peer: Peer, stranger: str, folder: Path) -> grpc.aio.Channel:
     if stranger == "plaintext":
         return grpc.aio.insecure_channel(address)
-    options = (("grpc.ssl_target_name_override", role.host),)
+    options = (("grpc.ssl_target_name_override", peer.host),)
     root = keyring.ca.read_bytes()
     if stranger == "no certificate":
         return grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(root), options)
@@ -135,11 +135,11 @@ async def calling(address: str, credentials: Path, peer: Peer) -> AsyncIterator[
         yield channel
 
 
-@pytest.mark.parametrize("role", list(Peer))
-async def test_a_role_opens_what_it_is_for(deck: Deck, keyring: Keyring, role: Peer) -> None:
+@pytest.mark.parametrize("peer", list(Peer))
+async def test_a_peer_opens_what_it_is_for(deck: Deck, keyring: Keyring, peer: Peer) -> None:
     """SE03: a worker's certificate opens no operators' API, an operator's no worker, and so on; keys count beside."""
-    name = {Peer.GATEWAY: "g1", Peer.WORKER: "tiny-1"}.get(role, "")
-    credentials = keyring.ensure_peer(role, name)
+    name = {Peer.GATEWAY: "g1", Peer.WORKER: "tiny-1"}.get(peer, "")
+    credentials = keyring.ensure_peer(peer, name)
     metadata = (("authorization", f"Bearer {(deck.home / 'operator.key').read_text().strip()}"),)
 
     async def code(call: Any) -> grpc.StatusCode:
@@ -163,17 +163,19 @@ async def test_a_role_opens_what_it_is_for(deck: Deck, keyring: Keyring, role: P
         reflected = await code(reflection.ServerReflectionInfo(asked, metadata=metadata).read())
         await _health(channel)
     denied, fine = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.OK
-    operates = fine if role is Peer.OPERATOR else denied
+    operates = fine if peer is Peer.OPERATOR else denied
     assert (looked, followed, reflected) == (operates, operates, operates)
     # A gateway gets as far as being asked who it is.
-    assert joined == (grpc.StatusCode.INVALID_ARGUMENT if role is Peer.GATEWAY else denied)
+    assert joined == (grpc.StatusCode.INVALID_ARGUMENT if peer is Peer.GATEWAY else denied)
+    expected = fine if peer in (Peer.GATEWAY, Peer.CONTROL_PLANE) else denied
     async with calling(worker_address(deck), credentials, Peer.WORKER) as channel:
         worker: Any = worker_pb2_grpc.WorkerStub(channel)
         told = await code(worker.GetInfo(worker_pb2.GetInfoRequest()))
         watched = await code(worker.WatchLoad(worker_pb2.WatchLoadRequest()).read())
-        served = await code(worker.Serve(iter([worker_pb2.RouterFrame()])).read())
+        # Who is refused may hear so before it could write; who is not says something, and then no more.
+        said = iter([worker_pb2.RouterFrame()]) if expected is fine else None
+        served = await code(worker.Serve(said).read())
         await _health(channel)
-    expected = fine if role in (Peer.GATEWAY, Peer.CONTROL_PLANE) else denied
     assert (told, watched, served) == (expected, expected, expected)
 
 
@@ -202,7 +204,7 @@ async def test_an_operator_elsewhere_has_one_file(deck: Deck, keyring: Keyring, 
 
 
 async def test_a_worker_that_is_none_gets_no_calls(deck: Deck, keyring: Keyring) -> None:
-    """The router wants the role of a worker, with h2, before it says a word."""
+    """The router wants a worker's certificate, with h2, before it says a word."""
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(keyring.peer(Peer.OPERATOR))
     with socket.create_server(("127.0.0.1", 0)) as listening:

@@ -24,7 +24,7 @@ from control_plane.contracts.errors import DropReason, InferDeckError, NotFound
 from control_plane.contracts.grant import Grant
 from control_plane.contracts.worker import Delta, Done, Finish, FinishReason
 from control_plane.gateway.history.history import History
-from control_plane.gateway.http.limits import Limits
+from control_plane.gateway.http.limits import ConnectionLimits
 from control_plane.gateway.options import GatewayOptions
 from control_plane.gateway.server import Gateway
 from control_plane.trust.keyring import Keyring
@@ -257,7 +257,7 @@ def request(
 async def gateway(
     *, wait_s: float = 30.0, grace_s: float = 5.0, options: Mapping[str, Any] = NO_OPTIONS, **limits: Any
 ) -> AsyncIterator[Rig]:
-    """A gateway that serves the model "m"; ``limits`` are those of ``Limits``, ``options`` of ``GatewayOptions``."""
+    """A gateway that serves the model "m"; ``limits`` of ``ConnectionLimits``, ``options`` of ``GatewayOptions``."""
     keys, router = Keys(), PlayedRouter({MODEL: bundle()})
     given = {"wait_s": wait_s, **options}
     async with serving(router, keys, grace_s=grace_s, options=given, **limits) as (made, http, stop, served):
@@ -283,7 +283,7 @@ async def serving(
     stop = asyncio.Event()
     secure = https.get()
     certificate = secure.keyring.server if secure is not None else None
-    given = GatewayOptions(**{"port": 0, "certificate": certificate, **options}, limits=Limits(**limits))
+    given = GatewayOptions(**{"port": 0, "certificate": certificate, **options}, limits=ConnectionLimits(**limits))
     made = Gateway(given, keys, registry=CollectorRegistry(), history=history)
     served = asyncio.create_task(made.serve(router, stop, grace_s=grace_s))
     headers = {"authorization": f"Bearer {KEY}"}
@@ -300,7 +300,7 @@ async def serving(
                 await served
 
 
-async def eventually(fact: Callable[[], Awaitable[bool]]) -> None:
+async def eventually(fact: Callable[[], Awaitable[object]]) -> None:
     """Return when what has to be asked for is so; TimeoutError when it is not in time."""
     async with asyncio.timeout(GENEROUS_S):
         while True:

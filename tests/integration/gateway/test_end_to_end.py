@@ -29,7 +29,7 @@ from tests.integration.gateway.rig import (
     request,
     serving,
 )
-from tests.integration.router.rig import MODEL, TOKENIZER, worker_load, worker_requests
+from tests.integration.router.rig import MODEL, TOKENIZER, worker_load, worker_priorities, worker_requests
 from tests.integration.router.rig import Rig as Routed
 from tests.integration.router.rig import rig as routing
 from tests.scripted_worker import scripted_server, scripted_worker
@@ -103,6 +103,19 @@ async def test_an_answer_and_what_it_used() -> None:
             usage["completion_tokens"],
         )
         assert last["prompt_tokens_details"]["cached_tokens"] >= 16
+        await here.idle(worker.address)
+
+
+@pytest.mark.parametrize("priority", [10, -10])
+async def test_a_tier_that_is_served_first_has_the_lower_priority_at_its_worker(priority: int) -> None:
+    grant = Grant("k", priority=priority)
+    async with scripted_server() as worker, platform([worker], grant) as here:
+        asked = asyncio.create_task(here.chat({"tokens": 4000, "delay_s": 0.01}, stream=True, user="tiered"))
+        await until(lambda: here.routed.counts()[worker.spec.worker_id][0])
+        await eventually(lambda: worker_requests(worker.address))
+        assert await worker_priorities(worker.address) == {"tiered": -priority}
+        here.routed.router.cancel("tiered")
+        await asked
         await here.idle(worker.address)
 
 

@@ -296,6 +296,15 @@ async def test_the_key_and_the_tenant_go_with_the_call(rig: Rig) -> None:
     assert first.call.arrival_unix > 1_600_000_000
 
 
+async def test_the_tier_goes_with_the_call_and_what_it_serves_first_is_lower(rig: Rig) -> None:
+    rig.keys.granted["sk-first"] = Grant("k", priority=10, queue_deadline_s=60.0)
+    rig.keys.granted["sk-last"] = Grant("k", priority=-10, queue_deadline_s=0.0)
+    for key in ("first", "last"):
+        await rig.post(CHAT, chat_body(), authorization=f"Bearer sk-{key}")
+    told = [(submitted.call.priority, submitted.call.queue_timeout_s) for submitted in rig.router.submitted]
+    assert told == [(-10, 60.0), (10, 0.0)]
+
+
 async def test_a_store_that_hangs_stalls_nobody(rig: Rig) -> None:
     await rig.chat()
     release = threading.Event()

@@ -195,10 +195,15 @@ async def worker_load(address: str) -> Load:
 
 
 async def worker_requests(address: str) -> list[str]:
+    return list(await worker_priorities(address))
+
+
+async def worker_priorities(address: str) -> dict[str, int]:
+    """By request id."""
     async with grpc.aio.insecure_channel(address) as channel:
         stub: Any = WorkerStub(channel)  # type: ignore[no-untyped-call]
         answer = await stub.ListRequests(worker_pb2.ListRequestsRequest(), timeout=10)
-        return [request.request_id for request in answer.requests]
+        return {request.request_id: request.priority for request in answer.requests}
 
 
 @dataclass

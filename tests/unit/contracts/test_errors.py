@@ -11,7 +11,7 @@ from control_plane.contracts.errors import DropReason, InferDeckError, from_reas
 HTTP_STATUS = {
     400: {"invalid_request", "context_length_exceeded"},
     401: {"invalid_api_key"},
-    403: {"model_not_allowed", "not_an_operator", "role_too_low"},
+    403: {"model_not_allowed", "not_an_operator", "role_too_low", "wrong_peer"},
     404: {"model_not_found", "not_found"},
     405: {"method_not_allowed"},
     408: {"request_timeout"},

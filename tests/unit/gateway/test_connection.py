@@ -9,7 +9,7 @@ import pytest
 
 from control_plane.gateway.http.connection import Connection
 from control_plane.gateway.http.exchange import Exchange
-from control_plane.gateway.http.limits import Limits
+from control_plane.gateway.http.limits import ConnectionLimits
 from control_plane.gateway.http.listener import Listener
 
 STALL_S = 60.0
@@ -81,7 +81,9 @@ class App:
 class Rig:
     def __init__(self, **limits: Any) -> None:
         self.app = App()
-        self.listener = Listener(self.app, cast(Any, None), Limits(stall_s=STALL_S, linger_s=LINGER_S, **limits))
+        self.listener = Listener(
+            self.app, cast(Any, None), ConnectionLimits(stall_s=STALL_S, linger_s=LINGER_S, **limits)
+        )
         self.transport = Transport()
         self.connection = Connection(self.listener)
         self.connection.connection_made(cast(asyncio.Transport, self.transport))
@@ -178,7 +180,7 @@ async def test_a_request_that_was_not_read_meanwhile_is_not_late(rig: Rig) -> No
     assert rig.connection.receive_deadline == math.inf
     rig.transport.unsent = 0
     rig.connection.resume_writing()
-    assert rig.connection.receive_deadline > time.monotonic() + Limits().head_s / 2
+    assert rig.connection.receive_deadline > time.monotonic() + ConnectionLimits().head_s / 2
     rig.receive(b"TP/1.1\r\nhost: t\r\n\r\n")
     assert rig.statuses == [200, 200]
 
@@ -217,7 +219,7 @@ async def test_what_is_wrong_with_a_request_is_answered_to_that_request(
 async def test_a_request_that_never_ends_is_refused_after_the_answer_to_the_one_before(rig: Rig) -> None:
     rig.app.at_once = False
     rig.receive(get() + b"GET / HTTP/1.1\r\nx: ")
-    rig.sweep(Limits().head_s + 1)
+    rig.sweep(ConnectionLimits().head_s + 1)
     assert rig.statuses == []
     rig.app.taken[0].respond(200, b"ok")
     assert rig.statuses == [200, 408]

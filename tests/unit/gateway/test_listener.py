@@ -9,7 +9,7 @@ import pytest
 
 from control_plane.gateway.http import listener as listener_module
 from control_plane.gateway.http.connection import Connection
-from control_plane.gateway.http.limits import Limits
+from control_plane.gateway.http.limits import ConnectionLimits
 from control_plane.gateway.http.listener import App, Listener
 
 
@@ -35,7 +35,7 @@ class Client:
 
 
 def listener_for(*clients: Client, connections: int = 100) -> Listener:
-    listener = Listener(cast(App, None), cast(socket.socket, None), Limits(connections=connections))
+    listener = Listener(cast(App, None), cast(socket.socket, None), ConnectionLimits(connections=connections))
     for client in clients:
         listener.opened(cast(Connection, client))
     return listener

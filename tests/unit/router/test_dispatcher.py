@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from control_plane.contracts.errors import (
@@ -14,7 +16,7 @@ from control_plane.contracts.errors import (
 )
 from control_plane.contracts.fleet import CancelOutcome, RequestPhase, RequestView, WorkerPhase
 from control_plane.contracts.worker import Load, Stages, WorkerState
-from tests.unit.router.stage import Stage, StageWorker
+from tests.unit.router.stage import RecordingSink, Stage, StageWorker
 
 
 def ended(stage: Stage) -> dict[str, RequestView]:
@@ -189,6 +191,18 @@ class TestWaiting:
         assert (sink.error.reason, sink.error.retry_after_s) == (reason, 5.0)
         assert ended(stage)["r"].phase is RequestPhase.FAILED
         assert stage.dispatcher.queued == 0
+
+    @pytest.mark.parametrize("own", [0.0, 5.0, 60.0])
+    def test_a_call_may_have_a_deadline_of_its_own(self, own: float) -> None:
+        stage = Stage(queue_timeout_s=30)
+        stage.start("a", phase=WorkerPhase.STARTING)
+        call, sink = replace(stage.call("r"), queue_timeout_s=own), RecordingSink()
+        stage.dispatcher.submit(call, sink)
+        if own:
+            stage.advance(own - 0.1)
+            assert not sink.over
+        stage.advance(0.2)
+        assert isinstance(sink.error, Unavailable)
 
     def test_a_model_without_workers_waits_too(self) -> None:
         stage = Stage(queue_timeout_s=1)

@@ -10,7 +10,7 @@ import pytest
 from cryptography import x509
 
 from control_plane.contracts.errors import InvalidRequest, SettingsError
-from control_plane.contracts.identity import Credentials, Peer, client_context, roles_in
+from control_plane.contracts.identity import Credentials, Peer, client_context, peers_in
 from control_plane.trust.authority import Authority, replace
 from control_plane.trust.certificate import CertificateFacts, server_context, server_problems
 from control_plane.trust.keyring import PEER_LIFE, Keyring
@@ -54,7 +54,7 @@ def test_private_files_are_private_and_the_authoritys_certificate_is_not(keyring
     assert b"PRIVATE" not in keyring.ca.read_bytes()
 
 
-def test_peers_know_each_other_by_role(keyring: Keyring) -> None:
+def test_peers_know_each_other(keyring: Keyring) -> None:
     worker, gateway = keyring.ensure_peer(Peer.WORKER, "tiny-1"), keyring.ensure_peer(Peer.GATEWAY, "g1")
     handshake(mutual(worker), client_context(gateway), Peer.WORKER.host)
     with pytest.raises(ssl.SSLCertVerificationError):
@@ -72,14 +72,14 @@ def test_another_homes_authority_is_a_stranger_on_both_sides(keyring: Keyring, t
         handshake(mutual(worker), trusting, Peer.WORKER.host)
 
 
-def test_the_gateways_certificate_proves_no_role_and_is_no_clients(keyring: Keyring) -> None:
+def test_the_gateways_certificate_proves_no_peer_and_is_no_clients(keyring: Keyring) -> None:
     worker, server = keyring.ensure_peer(Peer.WORKER, "tiny-1"), keyring.ensure_server("127.0.0.1")
     with pytest.raises(ssl.SSLError):
         handshake(mutual(worker), client_context(server), Peer.WORKER.host)
     for host in ("worker.inferdeck.internal", "INFERDECK.internal", "x.operator.inferdeck.internal"):
         with pytest.raises(InvalidRequest):
             keyring.make_server([host])
-    assert roles_in(["worker.inferdeck.internal", "gateway.example.com"]) == {Peer.WORKER}
+    assert peers_in(["worker.inferdeck.internal", "gateway.example.com"]) == {Peer.WORKER}
 
 
 def test_what_is_good_stays_and_what_is_past_half_of_its_life_is_made_anew(keyring: Keyring) -> None:

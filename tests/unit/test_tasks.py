@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
-from control_plane.fleet import tasks as module
-from control_plane.fleet.tasks import Tasks
+from control_plane import tasks as module
+from control_plane.tasks import Tasks
 
 
 async def test_what_fails_is_told_by_name(caplog: pytest.LogCaptureFixture) -> None:
