@@ -71,6 +71,7 @@ class Turns:
     def withdraw(self, turn_id: str) -> None:
         """As if it had never begun: its caller was told that nothing was done."""
         with self._database.transaction() as connection:
+            _hold_conversation(connection, turn_id)
             row = connection.execute(
                 turns.delete().where(_of.id == turn_id, _of.status == _RUNNING).returning(_of.conversation_id)
             ).one_or_none()
@@ -83,6 +84,7 @@ class Turns:
     def end(self, turn_id: str, end: TurnEnd) -> bool:
         """Whether it was running until now. What was deleted meanwhile stays so."""
         with self._database.transaction() as connection:
+            _hold_conversation(connection, turn_id)
             row = connection.execute(
                 turns.update()
                 .where(_of.id == turn_id, _of.status == _RUNNING)
@@ -191,6 +193,15 @@ class Turns:
 
 def _exists(connection: sa.Connection, turn_id: str) -> bool:
     return connection.execute(sa.select(_of.id).where(_of.id == turn_id)).one_or_none() is not None
+
+
+def _hold_conversation(connection: sa.Connection, turn_id: str) -> None:
+    """Lock the turn's conversation before anything else of it, as whoever changes its items does. SQLite has one writer
+    at a time, and a transaction there must not begin with a read that a write of others could overtake."""
+    if connection.dialect.name == "sqlite":
+        return
+    of_turn = sa.select(_of.conversation_id).where(_of.id == turn_id).scalar_subquery()
+    connection.execute(sa.select(conversations.c.id).where(conversations.c.id == of_turn).with_for_update())
 
 
 def _resize(connection: sa.Connection, conversation_id: str, turn_id: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -79,6 +80,32 @@ def test_a_turn_that_was_withdrawn_never_was(conversations: Conversations, turns
     assert conversations.get("acme", "conv_1").characters == 0
     turns.begin(turn(2))
     assert [item.seq for item in conversations.history("acme", "conv_1")] == [3, 4]
+
+
+def test_ends_and_withdrawals_beside_deletions_keep_the_counts(open_store: Open, conversations: Conversations) -> None:
+    """All of them lock the conversation first: none waits for another that waits for it, and none counts what another
+    is taking away."""
+    one, other = Turns(open_store()), Conversations(open_store())
+    for number in range(40):
+        one.begin(turn(number))
+
+    def end(number: int) -> None:
+        if number % 2:
+            one.withdraw(f"turn_{number}")
+        else:
+            one.end(f"turn_{number}", TurnEnd(TurnStatus.COMPLETED, "hello"))
+
+    def delete(number: int) -> None:
+        with suppress(NotFound):
+            other.delete_item("acme", "conv_1", f"msg_answer_{number}")
+
+    with ThreadPoolExecutor(8) as pool:
+        work = [pool.submit(step, number) for number in range(40) for step in (end, delete)]
+        for each in work:
+            each.result()
+    whole, items = conversations.get("acme", "conv_1"), told(conversations)
+    assert whole.items == len(items)
+    assert whole.characters == sum(len(text) for _, _, text, _ in items)
 
 
 def test_parallel_turns_lose_nothing(open_store: Open, conversations: Conversations) -> None:
