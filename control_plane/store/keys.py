@@ -109,6 +109,12 @@ class ApiKeys:
             count_change(connection)
             before = _find(connection, reference)
             _must_be_valid(before)
+            if before.spec.expires_unix is not None and before.spec.expires_unix <= now:
+                raise Conflict(
+                    f"key/{before.id} has expired: a new secret of it would not be taken",
+                    param="key_id",
+                    hint=f"inferdeck key set {before.id} expires=30d",
+                )
             columns = api_keys.c
             old = str(connection.execute(sa.select(columns.sha256).where(columns.id == before.id)).scalar_one())
             # One secret has a grace: the last one. Those before it end.

@@ -134,6 +134,15 @@ def test_an_old_secret_ends_with_its_key(database: Database) -> None:
     assert keys.grants() == {}
 
 
+def test_an_expired_key_gets_no_new_secret(database: Database) -> None:
+    keys = ApiKeys(database)
+    made = keys.create(dataclasses.replace(UNLIMITED, expires_unix=time.time() + 0.05), ADMIN)
+    time.sleep(0.06)
+    with pytest.raises(Conflict, match="has expired") as refused:
+        keys.rotate(made.view.id, 0.0, ADMIN)
+    assert "expires=" in refused.value.hint
+
+
 def test_a_secret_that_was_rotated_away_does_not_come_back_as_another_key(database: Database) -> None:
     keys = ApiKeys(database)
     given = keys.add("sk-inferdeck-given", UNLIMITED, ADMIN)
