@@ -12,7 +12,11 @@ import pytest_asyncio
 from control_plane.contracts.worker_spec import WorkerSpec
 from tests.contract.engines import engine_spec
 from tests.real_vllm.asker import Asker
+from workers.engine import vllm_env
 from workers.engine.vllm_engine import VllmEngine
+
+# Tests that import vLLM at their head do so when they are collected: what it reads then has to be there.
+vllm_env.prepare_import(on_cpu=not Path("/dev/nvidiactl").exists())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

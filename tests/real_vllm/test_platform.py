@@ -170,7 +170,7 @@ def test_streams_go_on_when_an_engine_is_killed_and_the_worker_is_back_by_itself
 def test_a_cancel_frees_the_blocks_of_the_real_engine(platform: Platform) -> None:
     """C02 and C04, on real vLLM."""
     until(platform.idle, "every counter at zero", patience_s=120)
-    stream = platform.stream("Count from one to a thousand. " * 20, max_tokens=500)
+    stream = platform.stream("Count from one to a thousand. " * 20, max_tokens=800, ignore_eos=True)
     assert stream.first.wait(300)
     [request] = until(platform.active, "the request is listed")
     until(lambda: any(w.load and w.load.used_blocks > 3 for w in platform.snapshot().workers), "blocks in use")
