@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def to_toml(document: dict[str, Any]) -> str:
-    """Plain values first, then a table for each tier and tenant."""
-    lines = _values(document)
-    for section in ("tiers", "tenants"):
-        for name, entry in document.get(section, {}).items():
-            lines += ["", f"[{section}.{_key(name)}]", *_values(entry)]
-    return "\n".join(lines)
+    """Plain values first, then a table for each tier, each tenant and each other part."""
+    return "\n".join(_lines(document, "")).lstrip("\n")
 
 
-def _values(table: dict[str, Any]) -> list[str]:
-    return [f"{_key(name)} = {_value(value)}" for name, value in table.items() if not isinstance(value, dict)]
+def _lines(table: dict[str, Any], path: str) -> Iterator[str]:
+    """The table's own values under its head, where it has any or is empty; then the tables in it."""
+    tables = {name: value for name, value in table.items() if isinstance(value, dict)}
+    if path and (len(tables) < len(table) or not table):
+        yield f"\n[{path}]"
+    for name, value in table.items():
+        if name not in tables:
+            yield f"{_key(name)} = {_value(value)}"
+    for name, value in tables.items():
+        yield from _lines(value, f"{path}.{_key(name)}" if path else _key(name))
 
 
 def _key(name: str) -> str:

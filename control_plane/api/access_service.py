@@ -28,13 +28,16 @@ from control_plane.contracts.v1 import access_pb2 as pb
 from control_plane.contracts.v1 import access_pb2_grpc
 from control_plane.contracts.wire.convert import from_wire, to_wire
 
+PolicyChanged = Callable[[], None]
+
 SecretChanged = Callable[[str, str], None]
 """Hears of the digest of a secret that was rotated away, and of the new secret; may block."""
 
 
 class AccessService(access_pb2_grpc.AccessServicer):
-    def __init__(self, access: Access, secret_changed: SecretChanged) -> None:
+    def __init__(self, access: Access, secret_changed: SecretChanged, policy_changed: PolicyChanged) -> None:
         self._access = access
+        self._policy_changed = policy_changed
         self._secret_changed = secret_changed
 
     @unary
@@ -89,6 +92,7 @@ class AccessService(access_pb2_grpc.AccessServicer):
             version=version,
             dry_run=request.dry_run,
         )
+        self._policy_changed()
         return to_wire(change, pb.PolicyChange)
 
     @unary

@@ -16,27 +16,26 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from control_plane.api.access_service import AccessService, SecretChanged
-from control_plane.api.answering import Context, stream, told, unary
+from control_plane.api.answering import Context, stream, unary
 from control_plane.api.auth import Access, OperatorAuth
 from control_plane.api.caller import require
+from control_plane.api.fleet_service import FleetService
 from control_plane.api.history_service import HistoryService
+from control_plane.api.routing_feed import RoutingFeed
 from control_plane.api.trail import Trail
 from control_plane.contracts.access import Role
 from control_plane.contracts.errors import Conflict, InvalidRequest
-from control_plane.contracts.fleet import GatewayIdentity, RouterReport
 from control_plane.contracts.identity import Peer
 from control_plane.contracts.step import TraceMode
 from control_plane.contracts.v1 import access_pb2_grpc, history_pb2_grpc, operator_pb2_grpc, worker_pb2
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.wire.channel import SERVER_OPTIONS
-from control_plane.contracts.wire.convert import from_wire, to_wire
+from control_plane.contracts.wire.convert import to_wire
 from control_plane.contracts.wire.failures import failure_from_wire
 from control_plane.contracts.wire.secure import PeerGate, listen
-from control_plane.contracts.wire.status import abort_with
 from control_plane.contracts.wire.steps import trace_mode
 from control_plane.fleet.named import engine_of, named
 from control_plane.fleet.platform import Platform
-from control_plane.fleet.routers import Session
 
 SERVICES: Final = ("inferdeck.v1.Operator", "inferdeck.v1.Access", "inferdeck.v1.History", "inferdeck.v1.Fleet")
 
@@ -50,11 +49,6 @@ PEERS: Final = {
 WATCH_INTERVAL_S: Final = 0.5
 SHORTEST_INTERVAL_S: Final = 0.05
 WATCH_AT_LEAST_S: Final = 2.0
-
-ENDPOINT_GAP_S: Final = 0.02
-"""Changes of structure that come together go out together."""
-
-LOADS_EVERY_S: Final = 0.5
 
 KEPT_S: Final = 0.25
 """How long a built message is good when nothing changes: ages in it go on."""
@@ -85,11 +79,13 @@ class ApiServer:
         self._trail = trail = Trail(access.audit)
         operator = _Operator(platform, trail)
         operator_pb2_grpc.add_OperatorServicer_to_server(operator, self._server)  # type: ignore[no-untyped-call]
-        service = AccessService(access, secret_changed)
+        self._routing = routing = RoutingFeed(access.policies)
+        self._feeding: asyncio.Task[None] | None = None
+        service = AccessService(access, secret_changed, routing.policy_changed)
         access_pb2_grpc.add_AccessServicer_to_server(service, self._server)  # type: ignore[no-untyped-call]
         history = HistoryService(platform.conversations, trail)
         history_pb2_grpc.add_HistoryServicer_to_server(history, self._server)  # type: ignore[no-untyped-call]
-        operator_pb2_grpc.add_FleetServicer_to_server(_Fleet(platform), self._server)  # type: ignore[no-untyped-call]
+        operator_pb2_grpc.add_FleetServicer_to_server(FleetService(platform, routing), self._server)  # type: ignore[no-untyped-call]
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
 
@@ -105,6 +101,7 @@ class ApiServer:
             ) from None
 
     async def start(self) -> None:
+        self._feeding = asyncio.create_task(self._routing.run(), name="routing-feed")
         await self._server.start()
         for name in ("", *SERVICES):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
@@ -113,6 +110,8 @@ class ApiServer:
         """Let calls that run end within the grace, then cut them."""
         await self._health.enter_graceful_shutdown()
         await self._server.stop(grace_s)
+        if self._feeding is not None:
+            self._feeding.cancel()
         await self._trail.written()
 
 
@@ -267,77 +266,3 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
             built = to_wire(snapshot, pb.Snapshot)
             self._built[finished] = (snapshot.revision, now, built)
         return built
-
-
-class _Fleet(operator_pb2_grpc.FleetServicer):
-    def __init__(self, platform: Platform) -> None:
-        self._platform = platform
-        self._built: tuple[int, float, pb.FleetUpdate] = (0, 0.0, pb.FleetUpdate())
-
-    async def Join(self, reports: AsyncIterator[pb.RouterReport], context: Context) -> None:  # noqa: N802
-        routers = self._platform.routers
-        session: Session | None = None
-        tasks: set[asyncio.Task[None]] = set()
-        try:
-            session = routers.join(await _hello(reports))
-            log.info("a router joined", extra={"gateway": session.identity.id})
-            tasks = {
-                asyncio.create_task(self._listen(session, reports)),
-                asyncio.create_task(self._talk(session, context)),
-            }
-            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in ended:
-                task.result()
-        except Exception as error:
-            await abort_with(context, told(error, "Join"))
-        finally:
-            for task in tasks:
-                task.cancel()
-            if session is not None:
-                routers.leave(session)
-                log.info("a router left", extra={"gateway": session.identity.id})
-
-    async def _listen(self, session: Session, reports: AsyncIterator[pb.RouterReport]) -> None:
-        async for wire in reports:
-            self._platform.routers.report(session, from_wire(wire, RouterReport))
-
-    async def _talk(self, session: Session, context: Context) -> None:
-        """Endpoints and cancels, one writer for both."""
-        changes = self._platform.changes
-        cancel = asyncio.create_task(session.cancels.get())
-        try:
-            while True:
-                structure, update = changes.structure, self._endpoints()
-                await context.write(update)
-                await asyncio.sleep(ENDPOINT_GAP_S)
-                changed = asyncio.create_task(changes.after(structure, LOADS_EVERY_S, structural=True))
-                while not changed.done():
-                    await asyncio.wait({changed, cancel}, return_when=asyncio.FIRST_COMPLETED)
-                    if not cancel.done():
-                        continue
-                    request_id = cancel.result()
-                    if request_id is None:
-                        changed.cancel()
-                        return
-                    cancel = asyncio.create_task(session.cancels.get())
-                    await context.write(pb.FleetUpdate(cancel=pb.CancelCommand(request_id=request_id)))
-        finally:
-            cancel.cancel()
-
-    def _endpoints(self) -> pb.FleetUpdate:
-        revision, at, built = self._built
-        now = time.monotonic()
-        if revision != self._platform.changes.revision or now - at > KEPT_S:
-            endpoints = self._platform.snapshots.endpoints()
-            built = pb.FleetUpdate(endpoints=to_wire(endpoints, pb.EndpointSet))
-            self._built = (endpoints.revision, now, built)
-        return built
-
-
-async def _hello(reports: AsyncIterator[pb.RouterReport]) -> GatewayIdentity:
-    async for wire in reports:
-        identity = from_wire(wire, RouterReport).identity
-        if identity is not None and identity.id:
-            return identity
-        break
-    raise InvalidRequest("the first report says who the router is", param="identity")

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
+from control_plane.contracts.routing import Routing
+
 StoreDown = Literal["open", "closed"]
 
 DEFAULT_TENANT = "default"
@@ -55,9 +57,11 @@ DEFAULT_TIERS: Mapping[str, Tier] = MappingProxyType(
 @dataclass(frozen=True, slots=True)
 class Policy:
     """``tenants`` are the limits of all keys of a tenant together. ``limit_store_down``: whether calls are taken, under
-    local limits, while the store that several gateways share their limits in does not answer."""
+    local limits, while the store that several gateways share their limits in does not answer.
+    ``routing``: how routers choose."""
 
     version: int = 0
     tiers: Mapping[str, Tier] = field(default_factory=lambda: DEFAULT_TIERS)
     tenants: Mapping[str, Limits] = field(default_factory=dict)
     limit_store_down: StoreDown = "open"
+    routing: Routing = field(default_factory=Routing)

@@ -5,7 +5,8 @@
     {"version": 3, "limit_store_down": "open",
      "tiers": {"free": {"priority": -10, "weight": 1, "rpm": 20, "tpm": 20000, "concurrency": 4,
                         "default_max_tokens": 1024, "queue_deadline_s": 5.0, "models": []}},
-     "tenants": {"acme": {"tpm": 5000}}}
+     "tenants": {"acme": {"tpm": 5000}},
+     "routing": {"profile": "least_load"}}
 
 A limit that is not there is no limit; any other field that is not there has its default.
 """
@@ -20,6 +21,7 @@ from typing import Any, Final, get_args
 
 from control_plane.contracts.errors import InvalidRequest
 from control_plane.contracts.policy import NO_LIMITS, Limits, Policy, StoreDown, Tier
+from control_plane.contracts.routing_document import ROUTING_FIELDS, routing_document, routing_of
 
 LIMITS: Final = ("rpm", "tpm", "concurrency")
 TIER_FIELDS: Final = ("priority", "weight", *LIMITS, "default_max_tokens", "queue_deadline_s", "models")
@@ -46,6 +48,7 @@ def document_of(policy: Policy) -> dict[str, Any]:
         "limit_store_down": policy.limit_store_down,
         "tiers": {name: _tier_document(tier) for name, tier in tiers},
         "tenants": {name: limits_document(limits) for name, limits in sorted(policy.tenants.items())},
+        "routing": routing_document(policy.routing),
     }
 
 
@@ -67,7 +70,7 @@ def _tier_document(tier: Tier) -> dict[str, Any]:
 
 def policy_of(document: Any) -> Policy:
     """Raises InvalidRequest that names the first field that is wrong."""
-    values = _table(document, "policy", ("version", "limit_store_down", "tiers", "tenants"))
+    values = _table(document, "policy", ("version", "limit_store_down", "tiers", "tenants", "routing"))
     version = values.get("version", 0)
     if not isinstance(version, int) or isinstance(version, bool) or version < 0:
         raise _wrong("version", "a whole number is needed")
@@ -86,6 +89,7 @@ def policy_of(document: Any) -> Policy:
         tiers={name: _tier(value, f"tiers.{name}") for name, value in tiers.items()},
         tenants={name: limits for name, limits in tenants.items() if limits != NO_LIMITS},
         limit_store_down=down,
+        routing=routing_of(_table(values.get("routing", {}), "routing", ROUTING_FIELDS)),
     )
 
 
@@ -158,8 +162,11 @@ def _assign(document: dict[str, Any], path: str, text: str) -> None:
         document[path] = text
         return
     section, _, rest = path.partition(".")
+    if section == "routing":
+        _assign_routing(document[section], path, rest, text)
+        return
     if section not in ("tiers", "tenants") or not rest:
-        raise _wrong(path, "there are limit_store_down, tiers.NAME.FIELD and tenants.NAME.FIELD")
+        raise _wrong(path, "there are limit_store_down, tiers.NAME.FIELD, tenants.NAME.FIELD and routing.FIELD")
     table: dict[str, Any] = document[section]
     known = TIER_FIELDS if section == "tiers" else LIMITS
     if text == NONE and rest in table:
@@ -185,6 +192,15 @@ def _assign(document: dict[str, Any], path: str, text: str) -> None:
         entry.pop(field, None)
     else:
         entry[field] = value_of(field, text, path)
+
+
+def _assign_routing(table: dict[str, Any], path: str, field: str, text: str) -> None:
+    if field not in ROUTING_FIELDS:
+        raise _wrong(path, f"unknown field {field!r}; there are {', '.join(ROUTING_FIELDS)}")
+    if text == NONE:
+        table.pop(field, None)
+    else:
+        table[field] = text
 
 
 def value_of(field: str, text: str, path: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from control_plane.contracts.fleet import (
     GatewayStats,
     ModelView,
 )
+from control_plane.contracts.routing import Routing
 from control_plane.router.dispatcher import Dispatcher
 from control_plane.router.fleet_watch import FleetWatch
 from control_plane.router.forwarder import WorkerLink, fetch_tokenizer
@@ -27,6 +29,8 @@ from control_plane.router.scheduling.profile import PROFILES
 from control_plane.router.targets import Target
 from control_plane.router.tokenizers import Tokenizers
 from control_plane.settings.model import RouterSettings
+
+_log = logging.getLogger(__name__)
 
 QUEUE_LIMIT = 1024
 """Calls that may wait in one gateway. Beyond it they are told so at once."""
@@ -56,10 +60,11 @@ class EmbeddedRouter:
         queue_limit: int = QUEUE_LIMIT,
         rng: Random | None = None,
     ) -> None:
-        make_profile = PROFILES.get(settings.profile)
-        if make_profile is None:
+        if settings.profile not in PROFILES:
             known = ", ".join(sorted(PROFILES))
             raise SettingsError(f"no routing profile {settings.profile!r}; there are {known}", param="router.profile")
+        self._settings = settings
+        self._rng = rng or Random()
         self._router_id = router_id
         self._stats = stats
         self._ledger = Ledger(router_id)
@@ -75,7 +80,7 @@ class EmbeddedRouter:
         )
         self.dispatcher = Dispatcher(
             ledger=self._ledger,
-            profile=make_profile(rng or Random()),
+            profile=PROFILES[settings.profile](self._rng),
             retries=settings.retries,
             queue_timeout_s=settings.queue_timeout_s,
             queue_limit=queue_limit,
@@ -125,6 +130,17 @@ class EmbeddedRouter:
 
     def apply(self, update: EndpointSet) -> None:
         self.dispatcher.apply(update)
+
+    def route(self, routing: Routing) -> None:
+        """Take over how operators want endpoints to be chosen from now on. A profile of a newer version that this
+        router does not know changes nothing."""
+        wanted = routing.profile or self._settings.profile
+        make_profile = PROFILES.get(wanted)
+        if make_profile is None:
+            _log.error("there is no such routing profile", extra={"profile": wanted})
+        elif wanted != self.dispatcher.placement.profile.name:
+            self.dispatcher.placement.profile = make_profile(self._rng)
+            _log.info("the routing profile was changed", extra={"profile": wanted})
 
     def cancel(self, request_id: str) -> CancelOutcome:
         return self.dispatcher.cancel(request_id)

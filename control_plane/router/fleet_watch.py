@@ -18,6 +18,7 @@ import grpc
 from control_plane.contracts.errors import SettingsError
 from control_plane.contracts.fleet import CancelOutcome, EndpointSet, GatewayIdentity, GatewayStats, RequestView
 from control_plane.contracts.identity import Peer
+from control_plane.contracts.routing import Routing
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.v1.operator_pb2_grpc import FleetStub
 from control_plane.contracts.wire.convert import from_wire, to_wire
@@ -40,6 +41,8 @@ class Reported(Protocol):
     """What the watch speaks for."""
 
     def apply(self, update: EndpointSet) -> None: ...
+
+    def route(self, routing: Routing) -> None: ...
 
     def cancel(self, request_id: str) -> CancelOutcome: ...
 
@@ -148,6 +151,8 @@ class FleetWatch:
                 _log.info("joined the control plane", extra={"endpoints": len(update.endpoints.endpoints)})
             self._heard = True
             self._reported.apply(from_wire(update.endpoints, EndpointSet))
+        elif kind == "routing":
+            self._reported.route(from_wire(update.routing, Routing))
         elif kind == "cancel":
             self._outcomes.append(self._reported.cancel(update.cancel.request_id))
             self.nudge()

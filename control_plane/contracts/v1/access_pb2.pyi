@@ -1,3 +1,4 @@
+from control_plane.contracts.v1 import routing_pb2 as _routing_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -45,7 +46,7 @@ class Tier(_message.Message):
     def __init__(self, priority: _Optional[int] = ..., weight: _Optional[int] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., default_max_tokens: _Optional[int] = ..., queue_deadline_s: _Optional[float] = ..., models: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Policy(_message.Message):
-    __slots__ = ("version", "tiers", "tenants", "limit_store_down")
+    __slots__ = ("version", "tiers", "tenants", "limit_store_down", "routing")
     class TiersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -64,11 +65,13 @@ class Policy(_message.Message):
     TIERS_FIELD_NUMBER: _ClassVar[int]
     TENANTS_FIELD_NUMBER: _ClassVar[int]
     LIMIT_STORE_DOWN_FIELD_NUMBER: _ClassVar[int]
+    ROUTING_FIELD_NUMBER: _ClassVar[int]
     version: int
     tiers: _containers.MessageMap[str, Tier]
     tenants: _containers.MessageMap[str, Limits]
     limit_store_down: str
-    def __init__(self, version: _Optional[int] = ..., tiers: _Optional[_Mapping[str, Tier]] = ..., tenants: _Optional[_Mapping[str, Limits]] = ..., limit_store_down: _Optional[str] = ...) -> None: ...
+    routing: _routing_pb2.Routing
+    def __init__(self, version: _Optional[int] = ..., tiers: _Optional[_Mapping[str, Tier]] = ..., tenants: _Optional[_Mapping[str, Limits]] = ..., limit_store_down: _Optional[str] = ..., routing: _Optional[_Union[_routing_pb2.Routing, _Mapping]] = ...) -> None: ...
 
 class KeySpec(_message.Message):
     __slots__ = ("name", "tenant", "tier", "limits", "models", "expires_unix")

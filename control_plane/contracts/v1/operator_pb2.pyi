@@ -1,3 +1,4 @@
+from control_plane.contracts.v1 import routing_pb2 as _routing_pb2
 from control_plane.contracts.v1 import worker_pb2 as _worker_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -484,12 +485,14 @@ class CancelOutcome(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., found: _Optional[bool] = ..., already_ended: _Optional[bool] = ...) -> None: ...
 
 class FleetUpdate(_message.Message):
-    __slots__ = ("endpoints", "cancel")
+    __slots__ = ("endpoints", "cancel", "routing")
     ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
     CANCEL_FIELD_NUMBER: _ClassVar[int]
+    ROUTING_FIELD_NUMBER: _ClassVar[int]
     endpoints: EndpointSet
     cancel: CancelCommand
-    def __init__(self, endpoints: _Optional[_Union[EndpointSet, _Mapping]] = ..., cancel: _Optional[_Union[CancelCommand, _Mapping]] = ...) -> None: ...
+    routing: _routing_pb2.Routing
+    def __init__(self, endpoints: _Optional[_Union[EndpointSet, _Mapping]] = ..., cancel: _Optional[_Union[CancelCommand, _Mapping]] = ..., routing: _Optional[_Union[_routing_pb2.Routing, _Mapping]] = ...) -> None: ...
 
 class EndpointSet(_message.Message):
     __slots__ = ("revision", "endpoints", "models")

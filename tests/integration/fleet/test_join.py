@@ -26,7 +26,9 @@ from control_plane.contracts.fleet import (
     WorkerPhase,
 )
 from control_plane.contracts.histogram import bucket_of
+from control_plane.contracts.v1 import access_pb2
 from control_plane.contracts.v1 import operator_pb2 as pb
+from control_plane.contracts.v1.access_pb2_grpc import AccessStub
 from control_plane.contracts.v1.operator_pb2_grpc import FleetStub
 from control_plane.contracts.wire.convert import from_wire, to_wire
 from tests.integration.fleet.rig import Deck, worker
@@ -210,3 +212,16 @@ async def test_a_stream_that_does_not_say_hello_first_is_refused(deck: Deck) -> 
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await call.read()
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_how_to_choose_is_told_at_once_and_when_the_policy_changes(deck: Deck) -> None:
+    async with joined(deck) as router:
+        assert (await router.hear()).WhichOneof("kind") == "routing"
+        key = (deck.home / "operator.key").read_text().strip()
+        async with grpc.aio.insecure_channel(deck.state()["api_address"]) as channel:
+            stub: Any = AccessStub
+            ask = access_pb2.SetPolicyRequest(assignments=["routing.profile=round_robin"])
+            await stub(channel).SetPolicy(ask, metadata=(("authorization", f"Bearer {key}"),))
+        while (update := await router.hear()).WhichOneof("kind") != "routing":
+            pass
+        assert update.routing.profile == "round_robin"

@@ -27,8 +27,9 @@ from control_plane.contracts.fleet import (
     RouterReport,
     WorkerPhase,
 )
+from control_plane.contracts.routing import Routing
 from control_plane.contracts.v1 import operator_pb2 as pb
-from control_plane.contracts.v1 import operator_pb2_grpc, worker_pb2
+from control_plane.contracts.v1 import operator_pb2_grpc, routing_pb2, worker_pb2
 from control_plane.contracts.v1.worker_pb2_grpc import WorkerStub
 from control_plane.contracts.wire.channel import SERVER_OPTIONS
 from control_plane.contracts.wire.convert import from_wire, to_wire
@@ -150,6 +151,10 @@ class Fleet:
     def publish(self) -> None:
         for outbox in self.joined:
             outbox.put_nowait(self.update())
+
+    def route(self, routing: Routing) -> None:
+        for outbox in self.joined:
+            outbox.put_nowait(pb.FleetUpdate(routing=to_wire(routing, routing_pb2.Routing)))
 
     def cancel(self, request_id: str) -> None:
         for outbox in self.joined:

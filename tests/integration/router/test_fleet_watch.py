@@ -6,6 +6,7 @@ import pytest
 
 from control_plane.contracts.errors import SettingsError, Unavailable
 from control_plane.contracts.fleet import GatewayIdentity, GatewayStats, RequestPhase
+from control_plane.contracts.routing import Routing
 from control_plane.router.embedded import EmbeddedRouter
 from control_plane.settings.model import RouterSettings
 from tests.integration.router.rig import MODEL, rig, until
@@ -93,3 +94,14 @@ def test_a_profile_that_does_not_exist_is_a_wrong_setting() -> None:
         )
     assert caught.value.param == "router.profile"
     assert "least_load" in caught.value.message
+
+
+async def test_the_profile_is_the_policys_as_soon_as_it_is_told_and_the_settings_where_it_says_none() -> None:
+    async with scripted_server() as worker, rig([worker]) as made:
+        placement = made.router.dispatcher.placement
+        for told, used in (("round_robin", "round_robin"), ("of a later version", "round_robin"), ("", "least_load")):
+            made.fleet.route(Routing(told))
+            await until(lambda used=used: placement.profile.name == used, f"the profile {used}")
+            _, sink = made.submit({"tokens": 1})
+            await sink.end()
+            assert placement.decisions[-1].profile == used

@@ -1,0 +1,108 @@
+"""What routers hear and say: how to choose, endpoints and cancels down, requests and measurements up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from typing import Final
+
+from control_plane.api.answering import Context, told
+from control_plane.api.routing_feed import RoutingFeed
+from control_plane.contracts.errors import InvalidRequest
+from control_plane.contracts.fleet import GatewayIdentity, RouterReport
+from control_plane.contracts.v1 import operator_pb2 as pb
+from control_plane.contracts.v1 import operator_pb2_grpc, routing_pb2
+from control_plane.contracts.wire.convert import from_wire, to_wire
+from control_plane.contracts.wire.status import abort_with
+from control_plane.fleet.platform import Platform
+from control_plane.fleet.routers import Session
+
+ENDPOINT_GAP_S: Final = 0.02
+"""Changes of structure that come together go out together."""
+
+LOADS_EVERY_S: Final = 0.5
+
+KEPT_S: Final = 0.25
+"""How long a built message is good when nothing changes: ages in it go on."""
+
+log = logging.getLogger(__name__)
+
+
+class FleetService(operator_pb2_grpc.FleetServicer):
+    def __init__(self, platform: Platform, routing: RoutingFeed) -> None:
+        self._platform = platform
+        self._routing = routing
+        self._built: tuple[int, float, pb.FleetUpdate] = (0, 0.0, pb.FleetUpdate())
+
+    async def Join(self, reports: AsyncIterator[pb.RouterReport], context: Context) -> None:  # noqa: N802
+        routers = self._platform.routers
+        session: Session | None = None
+        tasks: set[asyncio.Task[None]] = set()
+        try:
+            session = routers.join(await _hello(reports))
+            log.info("a router joined", extra={"gateway": session.identity.id})
+            writing = asyncio.Lock()
+            tasks = {
+                asyncio.create_task(self._listen(session, reports)),
+                asyncio.create_task(self._tell_routing(context, writing)),
+                asyncio.create_task(self._tell_endpoints(context, writing)),
+                asyncio.create_task(self._tell_cancels(session, context, writing)),
+            }
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()
+        except Exception as error:
+            await abort_with(context, told(error, "Join"))
+        finally:
+            for task in tasks:
+                task.cancel()
+            if session is not None:
+                routers.leave(session)
+                log.info("a router left", extra={"gateway": session.identity.id})
+
+    async def _listen(self, session: Session, reports: AsyncIterator[pb.RouterReport]) -> None:
+        async for wire in reports:
+            self._platform.routers.report(session, from_wire(wire, RouterReport))
+
+    async def _tell_routing(self, context: Context, writing: asyncio.Lock) -> None:
+        revision = 0
+        while True:
+            await self._routing.after(revision)
+            revision, routing = self._routing.revision, self._routing.current
+            async with writing:
+                await context.write(pb.FleetUpdate(routing=to_wire(routing, routing_pb2.Routing)))
+
+    async def _tell_endpoints(self, context: Context, writing: asyncio.Lock) -> None:
+        changes = self._platform.changes
+        while True:
+            async with writing:
+                structure = changes.structure
+                await context.write(self._endpoints())
+            await asyncio.sleep(ENDPOINT_GAP_S)
+            await changes.after(structure, LOADS_EVERY_S, structural=True)
+
+    async def _tell_cancels(self, session: Session, context: Context, writing: asyncio.Lock) -> None:
+        """Until the router is to leave."""
+        while (request_id := await session.cancels.get()) is not None:
+            async with writing:
+                await context.write(pb.FleetUpdate(cancel=pb.CancelCommand(request_id=request_id)))
+
+    def _endpoints(self) -> pb.FleetUpdate:
+        revision, at, built = self._built
+        now = time.monotonic()
+        if revision != self._platform.changes.revision or now - at > KEPT_S:
+            endpoints = self._platform.snapshots.endpoints()
+            built = pb.FleetUpdate(endpoints=to_wire(endpoints, pb.EndpointSet))
+            self._built = (endpoints.revision, now, built)
+        return built
+
+
+async def _hello(reports: AsyncIterator[pb.RouterReport]) -> GatewayIdentity:
+    async for wire in reports:
+        identity = from_wire(wire, RouterReport).identity
+        if identity is not None and identity.id:
+            return identity
+        break
+    raise InvalidRequest("the first report says who the router is", param="identity")
