@@ -89,9 +89,11 @@ async def test_a_prompt_that_ends_inside_a_character_stays_out_of_the_answer(ask
 
 
 async def test_a_prompt_that_ends_in_a_replacement_character_stays_out_too(asker: Asker) -> None:
+    """Nothing of the prompt: the text is that of the tokens. The model may go on with such characters of its own."""
     reply = await asker.ask("The secret word is marmalade \ufffd\ufffd", max_tokens=8)
-    assert "marmalade" not in reply.deltas[0].text
-    assert not reply.text().startswith("\ufffd")
+    whole = asker.tokenizer.decode(reply.token_ids(), skip_special_tokens=True)
+    assert whole.startswith(reply.text())
+    assert set(whole.removeprefix(reply.text())) <= {"\ufffd"}  # a character that its last tokens left unfinished
 
 
 async def test_stop_strings_never_leak(asker: Asker) -> None:

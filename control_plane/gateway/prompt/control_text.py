@@ -15,7 +15,10 @@ from collections.abc import Collection, Iterable, Iterator
 
 from control_plane.contracts.errors import InvalidRequest
 
-_PRIVATE_USE = range(0xF0000, 0xFFFFE)
+_NONCES = range(0xF0000, 0xFFFFE)
+_SECRETS = range(0x100000, 0x10FFFE)
+"""The two planes of private use. Nonces are taken out of rendered text, in which secret names stand by then."""
+
 _TRIES = 64
 _WINDOW = 64 * 1024
 """Characters that are searched in one go: a search lets nothing else run before it is done."""
@@ -96,7 +99,7 @@ def choose_nonce(texts: Iterable[str]) -> str:
     """A private-use character that is in none of the texts. Raises InvalidRequest if they leave none."""
     texts = tuple(texts)
     for _ in range(_TRIES):
-        nonce = chr(_PRIVATE_USE.start + secrets.randbelow(len(_PRIVATE_USE)))
+        nonce = chr(_NONCES.start + secrets.randbelow(len(_NONCES)))
         if not any(nonce in text for text in texts):
             return nonce
     raise InvalidRequest("The text has too many private-use characters.")
@@ -104,7 +107,7 @@ def choose_nonce(texts: Iterable[str]) -> str:
 
 def secret_name() -> str:
     """Text that nobody can guess, to stand for a control token inside a tokenizer; no caller ever sees it."""
-    return "".join(chr(_PRIVATE_USE.start + secrets.randbelow(len(_PRIVATE_USE))) for _ in range(9))
+    return "".join(chr(_SECRETS.start + secrets.randbelow(len(_SECRETS))) for _ in range(9))
 
 
 def _any_of(strings: Collection[str]) -> str:

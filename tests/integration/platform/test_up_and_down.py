@@ -251,7 +251,8 @@ def test_a_killed_worker_comes_back_and_no_client_hangs(make_platform: MakePlatf
     platform.up()
     streams = [platform.stream('{"script": {"tokens": 200, "delay_s": 0.05}}') for _ in range(4)]
     assert all(stream.first.wait(60) for stream in streams)
-    victim = next(worker for worker in platform.snapshot().workers if worker.in_flight)
+    busy = lambda: [worker for worker in platform.snapshot().workers if worker.in_flight]  # noqa: E731
+    victim = until(busy, "the router's report of them")[0]
     platform.kill(victim.pid)
     ended = [stream.wait() for stream in streams]
     assert all(stream.complete for stream in ended), [s.lines[-1:] for s in ended]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import cache
 
 import pytest
@@ -93,6 +94,19 @@ def test_no_text_of_a_caller_becomes_a_control_token(name: str, data: st.DataObj
     meant = [text for text, is_meant in parts if is_meant and text != "<unk>"]
     assert control_count(name, ids) == len(meant)
     assert max(ids) < tokenizer.size
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_breaks_a_callers_text_never_breaks_the_name_of_a_control_token(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are drawn at random; here from forty numbers, so that they would meet."""
+    numbers = itertools.cycle(range(40))
+    monkeypatch.setattr("control_plane.gateway.prompt.control_text.secrets.randbelow", lambda below: next(numbers))
+    tokenizer = PromptTokenizer(tokenizer_json(name).encode())
+    for meant in tokenizer.control.strings - {"<unk>"}:
+        ids = through_template(tokenizer, [(meant, True), ("a" + meant + "b", False), (meant, True)])
+        assert ids.count(pair(name)[1].token_to_id(meant)) == 2
 
 
 @pytest.mark.parametrize("name", LOSSLESS)

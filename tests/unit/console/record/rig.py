@@ -40,6 +40,7 @@ class Recorded:
     writer: RecordingWriter
     ending: asyncio.Event
     now: list[float]
+    running: asyncio.Task[None]
     told: list[str] = field(default_factory=list)
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -77,7 +78,7 @@ async def recording(
         recorder = Recorder(platform.connect, writer, SESSION, steps=steps, clock=clock, tell=told.append)
         ending = asyncio.Event()
         running = asyncio.create_task(recorder.run(ending))
-        driven = Recorded(path, platform, recorder, writer, ending, now, told)
+        driven = Recorded(path, platform, recorder, writer, ending, now, running, told)
         yield driven
         ending.set()
         await asyncio.wait_for(running, PATIENCE_S)

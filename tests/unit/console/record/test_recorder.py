@@ -260,7 +260,7 @@ async def test_a_full_disk_ends_it_and_leaves_what_was_written(tmp_path: Path, m
 
             monkeypatch.setattr("console.record.writer._write", full)
             driven.platform.snapshots.put_nowait(snapshot(revision=2))
-            await driven.recorder.run(asyncio.Event())
+            await asyncio.wait({driven.running}, timeout=PATIENCE_S)
 
     with pytest.raises(RecordingStopped, match="No space left"):
         await fill()
