@@ -282,6 +282,7 @@ class _Servicer(worker_pb2_grpc.WorkerServicer):
         asked = request.interval_s
         usable = math.isfinite(asked) and asked > 0
         interval = min(max(asked, SHORTEST_INTERVAL_S), HEARTBEAT_S) if usable else INTERVAL_S
+        idle = min(HEARTBEAT_S / 2, 2 * interval)
         sent: tuple[object, ...] | None = None
         sent_at = 0.0
         with self._status.changes() as changed:
@@ -294,7 +295,7 @@ class _Servicer(worker_pb2_grpc.WorkerServicer):
                 if self._status.over:
                     return
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(interval):
+                    async with asyncio.timeout(interval if load.running or load.waiting else idle):
                         await changed.wait()
                 changed.clear()
 

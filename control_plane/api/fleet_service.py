@@ -24,6 +24,9 @@ ENDPOINT_GAP_S: Final = 0.02
 
 LOADS_EVERY_S: Final = 0.5
 
+IDLE_EVERY_S: Final = 1.4
+"""While no router has reported a request. Samples get no older than that and a heartbeat, which is not stale yet."""
+
 KEPT_S: Final = 0.25
 """How long a built message is good when nothing changes: ages in it go on."""
 
@@ -81,7 +84,10 @@ class FleetService(operator_pb2_grpc.FleetServicer):
                 structure = changes.structure
                 await context.write(self._endpoints())
             await asyncio.sleep(ENDPOINT_GAP_S)
-            await changes.after(structure, LOADS_EVERY_S, structural=True)
+            sent = time.monotonic()
+            while not await changes.after(structure, LOADS_EVERY_S, structural=True):
+                if self._platform.requests.any_active() or time.monotonic() - sent >= IDLE_EVERY_S:
+                    break
 
     async def _tell_cancels(self, session: Session, context: Context, writing: asyncio.Lock) -> None:
         """Until the router is to leave."""

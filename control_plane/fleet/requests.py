@@ -60,6 +60,9 @@ class Requests:
     def worker_forgotten(self, worker_id: str) -> None:
         self._latency.pop(worker_id, None)
 
+    def any_active(self) -> bool:
+        return any(self._active.values())
+
     def active(self) -> tuple[RequestView, ...]:
         """The oldest first."""
         every = (view for views in self._active.values() for view in views.values())

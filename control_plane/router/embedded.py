@@ -114,6 +114,8 @@ class EmbeddedRouter:
     # --- contracts.call.Router
 
     def submit(self, call: RoutedCall, sink: CallSink) -> CallHandle:
+        if not len(self._ledger):
+            self._watch.nudge()
         return self.dispatcher.submit(call, sink)
 
     def models(self) -> Sequence[ModelView]:

@@ -28,6 +28,8 @@ from control_plane.router.ledger import Account
 _log = logging.getLogger(__name__)
 
 REPORT_EVERY_S = 0.5
+IDLE_REPORT_EVERY_S = 1.5
+"""While there is nothing but the stats to tell."""
 SHORTEST_GAP_S = 0.05
 BUILDING_SHARE = 0.0015
 """Of the time, what building reports may take: the more there is to report, the less often it is done."""
@@ -162,10 +164,10 @@ class FleetWatch:
             await stream.write(pb.RouterReport(identity=to_wire(self._identity(), pb.GatewayIdentity)))
             while True:
                 self._news.clear()
-                gap_s = await self._send(stream)
+                gap_s, next_s = await self._send(stream)
                 await asyncio.sleep(gap_s)
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(REPORT_EVERY_S - gap_s):
+                    async with asyncio.timeout(next_s - gap_s):
                         await self._news.wait()
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             pass  # the reader hears of it too
@@ -173,8 +175,8 @@ class FleetWatch:
             _log.exception("a report could not be made")
             stream.cancel()
 
-    async def _send(self, stream: Any) -> float:
-        """Returns how long to wait before the next one, in seconds."""
+    async def _send(self, stream: Any) -> tuple[float, float]:
+        """Returns how long to wait before the next one at least and at most, in seconds."""
         begin = time.thread_time()
         account, outcomes = self._reported.account(), self._outcomes
         self._outcomes = []
@@ -186,7 +188,8 @@ class FleetWatch:
             self._reported.put_back(account)
             self._outcomes = outcomes + self._outcomes
             raise
-        return min(REPORT_EVERY_S, max(SHORTEST_GAP_S, spent_s / BUILDING_SHARE))
+        gap_s = min(REPORT_EVERY_S, max(SHORTEST_GAP_S, spent_s / BUILDING_SHARE))
+        return gap_s, REPORT_EVERY_S if account.active or account.ended else IDLE_REPORT_EVERY_S
 
 
 def _to_wire(account: Account, outcomes: list[CancelOutcome], stats: GatewayStats) -> pb.RouterReport:
