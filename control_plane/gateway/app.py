@@ -29,8 +29,8 @@ from control_plane.contracts.errors import (
 from control_plane.contracts.grant import Grant
 from control_plane.gateway.api import CHAT, COMPLETIONS, RESPONSES
 from control_plane.gateway.auth import KeyGate
-from control_plane.gateway.calls import Desk
 from control_plane.gateway.cors import Cors
+from control_plane.gateway.desk import Desk
 from control_plane.gateway.errand import Errands
 from control_plane.gateway.figures import Figures
 from control_plane.gateway.history import operations

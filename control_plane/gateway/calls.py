@@ -16,18 +16,14 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from typing import TYPE_CHECKING
 
-from control_plane.contracts.call import CallHandle, RoutedCall, Router
-from control_plane.contracts.conversation import Item, Turn, TurnStatus
+from control_plane.contracts.call import CallHandle, RoutedCall
 from control_plane.contracts.errors import (
     DropReason,
     InferDeckError,
     InternalError,
-    NotFound,
     RequestRefused,
-    Unavailable,
 )
 from control_plane.contracts.fleet import Stage
 from control_plane.contracts.policy import DEFAULT_TENANT
@@ -35,68 +31,23 @@ from control_plane.contracts.worker import Delta, Done, Finish, FinishReason, Sa
 from control_plane.gateway.answer.heading import Heading
 from control_plane.gateway.answer.sinks import CLIENT_LEFT, KeptStreamSink, PlainSink, Sink, StreamSink
 from control_plane.gateway.api import Api
-from control_plane.gateway.figures import Figures
-from control_plane.gateway.history.history import History
-from control_plane.gateway.history.kept_turn import KeptTurn
+from control_plane.gateway.history.call_memory import CallMemory
 from control_plane.gateway.http.exchange import Exchange
-from control_plane.gateway.limits.limiter import Admission, Limiter
+from control_plane.gateway.limits.limiter import Admission
 from control_plane.gateway.limits.spending import before_tokenising, charge, reservation
 from control_plane.gateway.model_fit import check_vocabulary, output_room
-from control_plane.gateway.models_api import check_model
-from control_plane.gateway.prompt.lanes import Job, Lanes
+from control_plane.gateway.prompt.lanes import Job
 from control_plane.gateway.prompt.model_prompt import ModelPrompt
-from control_plane.gateway.prompt.models import ModelPrompts, Waiter
-from control_plane.gateway.reading import read_body
+from control_plane.gateway.prompt.models import Waiter
 from control_plane.gateway.schema.generation import Generation
+
+if TYPE_CHECKING:
+    from control_plane.gateway.desk import Desk
 
 log = logging.getLogger(__name__)
 
 _TRACEPARENT_BYTES = 55
 """W3C Trace Context: version 00, trace id, parent id and flags in hexadecimal."""
-
-
-@dataclass(slots=True)
-class Desk:
-    """What calls are made with, and the calls that have not ended."""
-
-    router: Router
-    prompts: ModelPrompts
-    lanes: Lanes
-    figures: Figures
-    wait_s: float
-    active: dict[str, Call]
-    limiter: Limiter
-    history: History | None = None
-
-    def take(self, exchange: Exchange, api: Api) -> None:
-        """Start a call. Raises InferDeckError for a body that is none, or a model that the key may not call."""
-        size = exchange.received
-
-        def start(generation: Generation) -> None:
-            check_model(exchange.grant, generation.model)
-            thread = generation.thread
-            if thread is not None and (thread.kept or thread.continues) and self.history is None:
-                raise Unavailable("This gateway keeps no conversations.")
-            generation.body_bytes = size
-            Call(self, exchange, generation, api).start()
-
-        read_body(exchange, self.lanes, api.read, start, self.refuse)
-
-    def refuse(self, exchange: Exchange, error: InferDeckError, headers: bytes = b"") -> None:
-        """Answer a request of which nothing was counted; a caller with a key is told how its limits stand."""
-
-        def answer(limits: bytes) -> None:
-            exchange.limits = limits
-            exchange.refuse(error, headers)
-
-        if exchange.grant is None:
-            exchange.refuse(error, headers)
-        else:
-            self.limiter.look(exchange.grant, answer)
-
-    def fail_all(self, error: InferDeckError) -> None:
-        for call in tuple(self.active.values()):
-            call.fail(error)
 
 
 def _traceparent(sent: bytes) -> str:
@@ -116,11 +67,11 @@ class Call:
         "_generation",
         "_handle",
         "_job",
+        "_memory",
         "_prompt_tokens",
         "_sink",
         "_tokenise_mono",
         "_tokenised_mono",
-        "_turn",
         "_waiter",
     )
 
@@ -131,7 +82,7 @@ class Call:
         self._api = api
         self._admission: Admission | None = None
         self._prompt_tokens = 0
-        self._turn: KeptTurn | None = None
+        self._memory = CallMemory(desk.history, exchange, generation, api.name)
         self._waiter: Waiter | None = None
         self._job: Job[list[int]] | None = None
         self._sink: Sink | None = None
@@ -207,24 +158,7 @@ class Call:
 
     def _recall(self, prompt: ModelPrompt) -> None:
         """What was said before comes before what was sent."""
-        thread, history = self._generation.thread, self._desk.history
-        if thread is None or history is None or not thread.continues:
-            self._tokenise(prompt)
-            return
-
-        def recalled(items: list[Item] | InferDeckError) -> None:
-            if self._ended:
-                return
-            if isinstance(items, InferDeckError):
-                if isinstance(items, NotFound):
-                    items.param = "conversation"
-                self._refuse(items)
-                return
-            said = [{"role": item.role, "content": item.text} for item in items]
-            self._generation.messages = said + self._generation.messages
-            self._tokenise(prompt)
-
-        history.recall(self._exchange.grant.tenant, thread.conversation_id, thread.previous_id, recalled)
+        self._memory.recall(lambda refused: self._tokenise(prompt) if refused is None else self._refuse(refused))
 
     def _tokenise(self, prompt: ModelPrompt) -> None:
         api, generation = self._api, self._generation
@@ -257,11 +191,7 @@ class Call:
 
     def _give_up(self, error: InferDeckError) -> None:
         """Refuse the call. Its caller hears that nothing was done, so nothing is kept."""
-        turn, self._turn = self._turn, None
-        if turn is None:
-            self._refuse(error)
-        else:
-            turn.withdraw(partial(self._refuse, error))
+        self._memory.withdraw(lambda: self._refuse(error))
 
     def _reserve(self, prompt: ModelPrompt, ids: list[int], max_tokens: int) -> None:
         generation, admission = self._generation, self._admission
@@ -289,42 +219,14 @@ class Call:
     def _submit(self, prompt: ModelPrompt, ids: list[int], max_tokens: int) -> None:
         self._tokenised_mono = time.monotonic()
         self._desk.figures.model(self._generation.model).tokenise.add(self._tokenised_mono - self._tokenise_mono)
-        if self._generation.thread is not None and self._generation.thread.kept:
-            self._begin(partial(self._dispatch, prompt, ids, max_tokens))
-        else:
-            self._dispatch(prompt, ids, max_tokens)
 
-    def _begin(self, dispatch: Callable[[], None]) -> None:
-        """Store the messages of a call that is kept, and only then go on."""
-        thread, history, exchange = self._generation.thread, self._desk.history, self._exchange
-        assert thread is not None
-        assert history is not None
-
-        def begun(turn: KeptTurn | InferDeckError) -> None:
-            if isinstance(turn, InferDeckError):
-                self._refuse(turn)
-            elif not self._ended:
-                self._turn = turn
-                self._try(dispatch)
-            elif exchange.refused is not None:
-                turn.withdraw()
+        def kept(refused: InferDeckError | None) -> None:
+            if refused is not None:
+                self._refuse(refused)
             else:
-                turn.end(TurnStatus.CANCELLED, CLIENT_LEFT)
+                self._try(lambda: self._dispatch(prompt, ids, max_tokens))
 
-        turn = Turn(
-            id=thread.turn_id,
-            tenant=exchange.grant.tenant,
-            api=self._api.name,
-            model=self._generation.model,
-            owner=history.owner,
-            answer_id=thread.answer_id,
-            created_unix=exchange.arrival_unix,
-            messages=thread.messages,
-            conversation_id=thread.conversation_id,
-            previous_id=thread.previous_id,
-            settings=thread.settings,
-        )
-        history.begin(turn, begun)
+        self._memory.begin(kept)
 
     def _dispatch(self, prompt: ModelPrompt, ids: list[int], max_tokens: int) -> None:
         generation, exchange, desk = self._generation, self._exchange, self._desk
@@ -376,7 +278,7 @@ class Call:
             self._sink.delta(Delta(0, choice=choice, finish=Finish(FinishReason.LENGTH, 0), done=done))
 
     def _make_sink(self, prompt: ModelPrompt) -> Sink:
-        api, generation, exchange = self._api, self._generation, self._exchange
+        api, generation, exchange, turn = self._api, self._generation, self._exchange, self._memory.turn
         heading = Heading(
             api.answer_id(exchange.request_id, generation),
             int(exchange.arrival_unix),
@@ -386,7 +288,7 @@ class Call:
         tally = self._desk.figures.model(generation.model)
         logprobs = "logprobs" in generation.sampling
         if generation.stream:
-            return (StreamSink if self._turn is None else KeptStreamSink)(
+            return (StreamSink if turn is None else KeptStreamSink)(
                 self,
                 exchange,
                 api.events(heading, generation, prompt),
@@ -394,7 +296,7 @@ class Call:
                 logprobs=logprobs,
                 control_ids=prompt.control_ids,
                 choices=generation.choices,
-                turn=self._turn,
+                turn=turn,
             )
         return PlainSink(
             self,
@@ -404,7 +306,7 @@ class Call:
             logprobs=api.logprobs if logprobs else None,
             control_ids=prompt.control_ids,
             choices=generation.choices,
-            turn=self._turn,
+            turn=turn,
         )
 
     # ends
@@ -445,6 +347,7 @@ class Call:
         if self._ended:
             return
         self._ended = True
+        self._memory.close()
         del self._desk.active[self._exchange.request_id]
         if self._waiter is not None:
             self._desk.prompts.leave(self._generation.model, self._waiter)

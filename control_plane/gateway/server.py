@@ -29,8 +29,9 @@ from control_plane.contracts.errors import DropReason, Unavailable
 from control_plane.contracts.fleet import GatewayStats
 from control_plane.gateway.app import GatewayApp
 from control_plane.gateway.auth import KeyGate, Keys
-from control_plane.gateway.calls import Call, Desk
+from control_plane.gateway.calls import Call
 from control_plane.gateway.cors import Cors
+from control_plane.gateway.desk import Desk
 from control_plane.gateway.figures import Figures
 from control_plane.gateway.history.history import History
 from control_plane.gateway.http.certificate import ServerCertificate
