@@ -68,6 +68,11 @@ GATEWAY_TOKENS_HELD = Metric(
 GATEWAY_LIMIT_STORE_UP = Metric(
     "inferdeck_gateway_limit_store_up", Kind.GAUGE, "Whether the store that limits are shared in answers, 1 or 0."
 )
+GATEWAY_LIMIT_GATEWAYS = Metric(
+    "inferdeck_gateway_limit_gateways",
+    Kind.GAUGE,
+    "Gateways that share limits; while their store does not answer, each grants one of so many parts of every limit.",
+)
 GATEWAY_LIMIT_STORE_ERRORS = Metric(
     "inferdeck_gateway_limit_store_errors", Kind.COUNTER, "How often the store of limits gave no answer in time."
 )

@@ -19,12 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from control_plane.contracts.call import CallHandle, RoutedCall
-from control_plane.contracts.errors import (
-    DropReason,
-    InferDeckError,
-    InternalError,
-    RequestRefused,
-)
+from control_plane.contracts.errors import DropReason, InferDeckError, InternalError
 from control_plane.contracts.fleet import Stage
 from control_plane.contracts.policy import DEFAULT_TENANT
 from control_plane.contracts.worker import Delta, Done, Finish, FinishReason, Sampling
@@ -34,7 +29,7 @@ from control_plane.gateway.api import Api
 from control_plane.gateway.history.call_memory import CallMemory
 from control_plane.gateway.http.exchange import Exchange
 from control_plane.gateway.limits.limiter import Admission
-from control_plane.gateway.limits.spending import before_tokenising, charge, reservation
+from control_plane.gateway.limits.spending import before_tokenising, charge, counts_as_request, reservation, wish_of
 from control_plane.gateway.model_fit import check_vocabulary, output_room
 from control_plane.gateway.prompt.lanes import Job
 from control_plane.gateway.prompt.model_prompt import ModelPrompt
@@ -122,17 +117,16 @@ class Call:
 
     def ended(self) -> None:
         assert self._sink is not None
-        self._end(ran=self._sink.whole, counts=isinstance(self._exchange.refused, RequestRefused))
+        self._end(ran=self._sink.whole, counts=counts_as_request(self._exchange.refused))
 
     # steps
 
     def _admit(self) -> None:
-        self._admission = self._desk.limiter.admission(self._exchange.grant)
-        generation = self._generation
+        generation, grant = self._generation, self._exchange.grant
+        self._admission = self._desk.limiter.admission(grant)
+        self._admission.wish = wish_of(generation.max_tokens_name, asked=generation.max_tokens, grant=grant)
         size = self._api.characters(generation)
-        least, most = before_tokenising(
-            size, asked=generation.max_tokens, choices=generation.choices, grant=self._exchange.grant
-        )
+        least, most = before_tokenising(size, asked=generation.max_tokens, choices=generation.choices, grant=grant)
         self._admission.enter(self._admitted, least=least, most=most)
 
     def _admitted(self, refused: InferDeckError | None) -> None:
@@ -332,8 +326,7 @@ class Call:
         known = self._admission is not None
         if known:
             self._exchange.limits = self._headers()
-        # A call that was too long has cost a tokenizer's time: it counts as a request. What is our fault does not.
-        self._end(counts=isinstance(error, RequestRefused))
+        self._end(counts=counts_as_request(error))
         if known:
             self._exchange.refuse(error)
         else:

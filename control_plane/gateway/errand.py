@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from control_plane.contracts.errors import InferDeckError, InternalError, RequestRefused
+from control_plane.contracts.errors import InferDeckError, InternalError
 from control_plane.gateway.http.exchange import Exchange
 from control_plane.gateway.limits.limiter import Admission, Limiter
+from control_plane.gateway.limits.spending import counts_as_request
 from control_plane.gateway.prompt.lanes import Lanes
 from control_plane.gateway.reading import read_body
 
@@ -70,8 +71,7 @@ class Errand:
         self._exchange.respond(200, body)
 
     def refuse(self, error: InferDeckError) -> None:
-        # As with calls: what is our fault is not counted.
-        self._end(counts=isinstance(error, RequestRefused))
+        self._end(counts=counts_as_request(error))
         self._exchange.refuse(error)
 
     def _end(self, *, counts: bool) -> None:

@@ -36,7 +36,8 @@ def error_headers(error: InferDeckError) -> bytes:
     lines = b""
     if isinstance(error, Unauthenticated):
         lines += b"www-authenticate: Bearer\r\n"
-    if isinstance(error, (Unavailable, Throttled)):
+    # What can never fit is not to come again at any time.
+    if isinstance(error, Unavailable) or (isinstance(error, Throttled) and error.retry is not False):
         lines += b"retry-after: %d\r\n" % _retry_after(error)
     retry = error.retry
     if retry is None and isinstance(error, RequestCancelled):

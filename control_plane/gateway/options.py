@@ -14,7 +14,8 @@ from control_plane.gateway.limits.shared import TIMEOUT_S
 class GatewayOptions:
     """``wait_s`` is how long a call waits for its model's first worker, in seconds; as the router's queue timeout.
     ``limit_store`` is the URL of the server that several gateways share their rate limits in, empty for one gateway;
-    ``limit_timeout_s`` how long it may take for an answer, ``limit_window_s`` what a minute is, in seconds.
+    ``limit_gateways`` how many of them there are at least (the server knows of others), ``limit_timeout_s`` how long it
+    may take for an answer, ``limit_window_s`` what a minute is, in seconds.
 
     ``certificate`` and ``key`` are PEM files for HTTPS, perhaps one and the same; without them it is plain HTTP.
     """
@@ -27,5 +28,6 @@ class GatewayOptions:
     cors_origins: tuple[str, ...] = ()
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     limit_store: str = ""
+    limit_gateways: int = 1
     limit_timeout_s: float = TIMEOUT_S
     limit_window_s: float = MINUTE_S

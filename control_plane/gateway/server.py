@@ -103,11 +103,17 @@ class Gateway:
             limit_store=self._limiter.state if self._limiter is not None else "",
         )
 
-    def _shared(self) -> SharedCounts | None:
+    def _shared(self, name: str) -> SharedCounts | None:
         options = self._options
         if not options.limit_store:
             return None
-        return SharedCounts(options.limit_store, window_s=options.limit_window_s, timeout_s=options.limit_timeout_s)
+        return SharedCounts(
+            options.limit_store,
+            name=name,
+            gateways=options.limit_gateways,
+            window_s=options.limit_window_s,
+            timeout_s=options.limit_timeout_s,
+        )
 
     def _tell_of_tls(self, certificate: ServerCertificate, listener: Listener) -> None:
         self._figures.gauges[metrics.GATEWAY_CERTIFICATE_EXPIRES] = lambda: int(certificate.not_after)
@@ -126,10 +132,9 @@ class Gateway:
         figures, lanes = self._figures, Lanes()
         prompts = ModelPrompts(router)
         gate = KeyGate(self._keys)
-        shared = self._shared()
-        self._limiter = limiter = Limiter(
-            shared, name=f"{os.getpid()}-{secrets.token_hex(4)}", window_s=self._options.limit_window_s
-        )
+        name = f"{os.getpid()}-{secrets.token_hex(4)}"
+        shared = self._shared(name)
+        self._limiter = limiter = Limiter(shared, name=name, window_s=self._options.limit_window_s)
         desk = Desk(router, prompts, lanes, figures, self._options.wait_s, self._active, limiter, self._history)
         cors = Cors(self._options.cors_origins)
         app = GatewayApp(router, gate, desk, figures, self._registry, self.started_unix, cors)
@@ -148,6 +153,7 @@ class Gateway:
         }
         if shared is not None:
             figures.gauges[metrics.GATEWAY_LIMIT_STORE_UP] = lambda: int(shared.up)
+            figures.gauges[metrics.GATEWAY_LIMIT_GATEWAYS] = lambda: shared.gateways
             figures.totals[metrics.GATEWAY_LIMIT_STORE_ERRORS] = lambda: shared.errors
             shared.start()
         if self.certificate is not None:

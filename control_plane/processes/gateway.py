@@ -104,6 +104,7 @@ def _bind(home: Home, settings: Settings, keys: ApiKeys, history: History, port:
             cors_origins=own.cors_origins,
             wait_s=settings.router.queue_timeout_s,
             limit_store=settings.limits.url,
+            limit_gateways=own.replicas,
         )
 
     if not port and rather:

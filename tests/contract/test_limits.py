@@ -16,8 +16,10 @@ import pytest
 from control_plane.contracts.errors import InferDeckError, Throttled
 from control_plane.contracts.grant import Grant
 from control_plane.contracts.policy import Limits
+from control_plane.gateway.limits import limiter
 from control_plane.gateway.limits.limiter import Admission, Limiter
 from control_plane.gateway.limits.shared import SharedCounts
+from control_plane.gateway.limits.verdict import BUSY_S
 from tests.unit.gateway.fakes import until
 from tests.valkey_server import ValkeyServer, valkey_server
 
@@ -80,7 +82,7 @@ async def counting(kind: str, server: ValkeyServer, tenant: str, window_s: float
             limiters = [Limiter(window_s=window_s)]
         else:
             for name in ("g1", "g2"):
-                shared = SharedCounts(server.url, window_s=window_s, timeout_s=PATIENT_S)
+                shared = SharedCounts(server.url, name=name, window_s=window_s, timeout_s=PATIENT_S)
                 shared.start()
                 stack.push_async_callback(shared.stop)
                 limiters.append(Limiter(shared, name=name, window_s=window_s))
@@ -256,6 +258,42 @@ async def test_after_a_minute_the_whole_limit_is_back_and_waiting_for_it_was_rig
     }
 
 
+async def test_what_a_call_has_reserved_counts_as_long_as_it_runs(short: Counting) -> None:
+    """Longer than a minute, over all gateways; what it took beyond counts from its end."""
+    grant = short.grant(tpm=100, rpm=1)
+    long = await short.call(grant, 80)
+    await asyncio.sleep(1.2 * SHORT_S)
+    assert await short.remaining(grant, "requests") == 1
+    with pytest.raises(Throttled) as refused:
+        await short.call(grant, 30, at=1)
+    assert refused.value.retry_after_s == BUSY_S
+    long.settle(95)
+    assert await short.remaining(grant) == 85
+
+
+async def test_a_call_that_is_ended_before_its_worker_has_said_what_it_took(
+    counts: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that it reserved is charged until it does, and the rest comes back when it does."""
+    monkeypatch.setattr(limiter, "_LAST_WORDS_S", 0.02)
+    grant = counts.grant(tpm=100, concurrency=1)
+    told = (await counts.call(grant, 80)).settle_when_told(10)
+    assert await counts.remaining(grant) == 20
+    await until(counts.idle)
+    assert await counts.remaining(grant) == 20
+    (await counts.call(grant, 5, at=1)).settle(None)
+    for _ in range(2):
+        told(7)
+        assert await counts.remaining(grant) == 83
+
+
+async def test_last_words_in_time(counts: Counting) -> None:
+    grant = counts.grant(tpm=100)
+    (await counts.call(grant, 80)).settle_when_told(10)(7)
+    assert await counts.remaining(grant) == 83
+    assert [(each.settled, each.refunded) for each in counts.limiters if each.settled] == [(17, 63)]
+
+
 async def test_a_reservation_after_a_long_wait_counts_from_then(short: Counting) -> None:
     grant = short.grant(tpm=100, rpm=1)
     admission = await short.enter(grant)
@@ -295,3 +333,19 @@ async def test_forty_calls_over_all_gateways_are_never_over_the_limit(short: Cou
     await asyncio.sleep(SHORT_S)
     assert await short.remaining(grant) == 1000
     await until(short.idle)
+
+
+async def test_gateways_know_how_many_they_are(server: ValkeyServer) -> None:
+    made = [SharedCounts(server.url, gateways=1, window_s=SHORT_S, timeout_s=PATIENT_S) for _ in range(3)]
+    for one in made:
+        one.start()
+    await until(lambda: [one.gateways for one in made] == [3, 3, 3])
+    await made.pop().stop()
+    await until(lambda: [one.gateways for one in made] == [2, 2])
+    for one in made:
+        await one.stop()
+    alone = SharedCounts(server.url, gateways=4, window_s=SHORT_S, timeout_s=PATIENT_S)
+    alone.start()
+    (await Counting([Limiter(alone)], "t").call(Grant("k", "t", limits=Limits(rpm=9)))).settle(1)
+    assert alone.gateways == 4, "as many as the settings say, at least"
+    await alone.stop()

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from control_plane.contracts.errors import Throttled, TokensThrottled
 from control_plane.gateway.limits.scope import Scope
+from control_plane.gateway.limits.spending import Wish
 from control_plane.gateway.limits.verdict import Refusal, Standing
 
-_NEVER_S = 60.0
 _NAMES = {"rpm": "requests per minute", "tpm": "tokens per minute", "concurrency": "calls at one time"}
 
 
@@ -22,11 +22,11 @@ def limit_headers(scopes: Sequence[Scope], standings: Sequence[Standing]) -> byt
         if rpm is not None:
             left = rpm - standing.requests
             if requests is None or left < requests[1]:
-                requests = (rpm, left, standing.reset_s if standing.requests else 0.0)
+                requests = (rpm, left, standing.requests_reset_s)
         if tpm is not None:
             left = tpm - standing.tokens
             if tokens is None or left < tokens[1]:
-                tokens = (tpm, left, standing.reset_s if standing.tokens else 0.0)
+                tokens = (tpm, left, standing.tokens_reset_s)
     lines = ""
     if requests is not None:
         limit, left, reset_s = requests
@@ -52,21 +52,38 @@ def duration(seconds: float) -> str:
     return (f"{minutes}m" if minutes else "") + f"{ms / 1000:.3f}".rstrip("0").rstrip(".") + "s"
 
 
-def throttled(refusal: Refusal) -> Throttled:
-    """The 429: which limit of whom, what it is, what is used, what was asked, and when to try again."""
+def throttled(refusal: Refusal, wish: Wish | None = None) -> Throttled:
+    """The 429: which limit of whom, what it is, what is used, what was asked, and when to try again or what to ask for
+    instead."""
     whose = "this API key" if refusal.scope.kind == "key" else "this API key's tenant"
+    if refusal.scope.gateways > 1:
+        whose += f" (1/{refusal.scope.gateways} of it, while the gateways cannot count together)"
     facts = f"limit {refusal.bound}, used {refusal.used}, asked {refusal.asked}"
+    never = refusal.wait_s is None
     if refusal.wait_s is None:
-        way_out = "This can never fit into the limit."
-        if refusal.limit == "tpm":
-            way_out += " Ask for fewer tokens: shorten the prompt, or lower max_tokens or n."
+        way_out = "It can never fit into this limit."
     elif refusal.limit == "concurrency":
         way_out = "Try again when one of them has ended."
     else:
         way_out = f"Try again in {duration(refusal.wait_s)}."
+    if refusal.limit == "tpm" and wish is not None:
+        way_out += _ask_for_fewer(wish, never=never)
     error = TokensThrottled if refusal.limit == "tpm" else Throttled
+    what = "Request too large" if never else "Rate limit reached"
     return error(
-        f"Rate limit reached: {_NAMES[refusal.limit]} of {whose}: {facts}. {way_out}",
-        retry_after_s=_NEVER_S if refusal.wait_s is None else refusal.wait_s,
-        retry=False if refusal.wait_s is None else None,
+        f"{what}: {_NAMES[refusal.limit]} of {whose}: {facts}. {way_out}",
+        retry_after_s=refusal.wait_s,
+        retry=False if never else None,
     )
+
+
+def _ask_for_fewer(wish: Wish, *, never: bool) -> str:
+    if wish.default is not None:
+        # Where it can never fit, the default was cut to the limit already: it is the prompt that is too long.
+        if never:
+            return " Shorten the prompt, or lower n."
+        return (
+            f" Without {wish.name} a call reserves its tier's default of {wish.default} tokens for each choice, as far "
+            f"as the context and the limit go: send {wish.name} to reserve fewer."
+        )
+    return f" Shorten the prompt, or lower {wish.name} or n." if never else ""

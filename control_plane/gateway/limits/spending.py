@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from control_plane.contracts.errors import InferDeckError, RequestRefused, Throttled
 from control_plane.contracts.grant import Grant
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How many tokens of answer a call has asked for, to be told if it is refused. ``name`` is the field that bounds
+    them, ``default`` what the tier reserves for each choice where the call does not say; None: it does."""
+
+    name: str
+    default: int | None
+
+
+def wish_of(name: str, *, asked: int | None, grant: Grant) -> Wish:
+    return Wish(name, grant.default_max_tokens if asked is None else None)
 
 
 def before_tokenising(size: int, *, asked: int | None, choices: int, grant: Grant) -> tuple[int, int]:
@@ -30,3 +46,9 @@ def reservation(
 def charge(prompt: int, generated: int, *, ran: bool) -> int | None:
     """What a call is charged in the end. One that did not run, for whatever reason, is charged nothing: None."""
     return prompt + generated if ran or generated else None
+
+
+def counts_as_request(refused: InferDeckError | None) -> bool:
+    """Whether what was refused after its limits had let it in is a request all the same: it has cost what its checks
+    cost. What is our fault is none, nor what is told to come again."""
+    return isinstance(refused, RequestRefused) and not isinstance(refused, Throttled)

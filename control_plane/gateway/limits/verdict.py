@@ -8,22 +8,25 @@ from typing import Literal
 from control_plane.gateway.limits.scope import Scope
 
 BUSY_S = 1.0
-"""When to try again after too many calls at one time. Nobody knows when one of them ends."""
+"""When to try again where calls that run have what is needed. Nobody knows when one of them ends."""
 
 
 @dataclass(slots=True)
 class Standing:
-    """What a scope has used of the last minute. ``reset_s``: seconds until all of it is free again. Mutable because one
-    is made for every call and scope, where a frozen one costs three times as much to build."""
+    """What a scope has used of the last minute, and the tokens that older calls still hold. ``*_reset_s``: seconds
+    until all of it is free again, if calls that run have ended by then. Mutable because one is made for every call and
+    scope, where a frozen one costs three times as much to build."""
 
     requests: int = 0
     tokens: int = 0
-    reset_s: float = 0.0
+    requests_reset_s: float = 0.0
+    tokens_reset_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The limit that would be broken. ``wait_s``: seconds until there is room; None: there never will be."""
+    """The limit that would be broken. ``wait_s``: seconds until there is room, if calls that run have ended by then;
+    None: there never will be."""
 
     scope: Scope
     limit: Literal["rpm", "tpm", "concurrency"]

@@ -42,7 +42,12 @@ async def two(
     store_down: StoreDown = "open",
     **limits: int,
 ) -> AsyncIterator[tuple[Rig, Rig]]:
-    options = {"limit_store": server.url, "limit_window_s": window_s, "limit_timeout_s": timeout_s}
+    options = {
+        "limit_store": server.url,
+        "limit_gateways": 2,
+        "limit_window_s": window_s,
+        "limit_timeout_s": timeout_s,
+    }
     async with gateway(options=options) as first, gateway(options=options) as second:
         for rig in (first, second):
             rig.keys.granted[KEY] = Grant("key-1", "acme", limits=Limits(**limits), limit_store_down=store_down)
@@ -161,7 +166,8 @@ async def test_a_gateway_that_is_killed_leaves_nothing_reserved(server: ValkeySe
 
 @pytest.mark.parametrize("how", ["killed", "frozen"])
 async def test_the_server_goes_and_comes_back(server: ValkeyServer, how: str) -> None:
-    """Open: each gateway counts for itself meanwhile, knowing what it has let through before; then together again."""
+    """Open: each gateway grants its half meanwhile, knowing what it has let through before; then together again, with
+    what began and ended meanwhile."""
     async with two(server, timeout_s=0.3, rpm=4, tpm=100_000) as (first, second):
         first.router.play = None
         running = asyncio.create_task(first.chat(max_tokens=100))
@@ -175,24 +181,33 @@ async def test_the_server_goes_and_comes_back(server: ValkeyServer, how: str) ->
         say(submitted, ["x"] * 7)
         assert (await running).status == 200
         first.router.play = lambda each: say(each, ["x"])
-        statuses = [(await first.chat(max_tokens=1)).status for _ in range(5)]
-        assert statuses == [200, 200, 200, 429, 429]
+        alone = [await first.chat(max_tokens=1) for _ in range(3)]
+        assert [answer.status for answer in alone] == [200, 429, 429], "2 of 4, and one was let in before"
+        assert alone[0].headers["x-ratelimit-limit-requests"] == "2"
+        assert "(1/2 of it, while the gateways cannot count together)" in alone[2].error["message"]
         assert first.gateway.stats().limit_store == "down"
         metrics = (await first.get("/metrics")).body.decode()
         assert "inferdeck_gateway_limit_store_up 0.0" in metrics
+        assert "inferdeck_gateway_limit_gateways 2.0" in metrics
         assert "inferdeck_gateway_limit_store_errors_total 0.0" not in metrics
         if how == "killed":
             server.start()
         else:
             server.thaw()
         await until(lambda: first.gateway.stats().limit_store == "up")
-        assert (await first.chat(max_tokens=1)).status == 429, "the server may have forgotten, this gateway has not"
+        await until(lambda: second.gateway.stats().limit_store == "up")
+        prompt = len(submitted.call.prompt_token_ids)
+        calls, tokens = 2, 2 * prompt + 7 + 1
         if how == "frozen":
-            assert await left(second, "requests") == 2
-            tokens = 100_000 - await left(second)
-            prompt = len(submitted.call.prompt_token_ids)
-            assert tokens == 2 * prompt + 7 + 1, "the end of the call was told when the server came back"
-        assert (await second.chat(max_tokens=1)).status == 200
+            # It has not forgotten what the other gateway had done.
+            calls, tokens = calls + 1, tokens + prompt + 1
+
+        async def told() -> bool:
+            return (4 - await left(second, "requests"), 100_000 - await left(second)) == (calls, tokens)
+
+        await eventually(told)
+        statuses = [(await second.chat(max_tokens=1)).status for _ in range(3)]
+        assert statuses == ([200, 429, 429] if how == "frozen" else [200, 200, 429])
 
 
 async def test_a_policy_that_is_closed_takes_no_call_without_the_server(server: ValkeyServer) -> None:
@@ -254,4 +269,41 @@ async def test_a_stream_goes_on_when_the_server_is_gone(server: ValkeyServer) ->
         server.kill()
         say(submitted, ["y"] * 3)
         assert b"[DONE]" in (await client.answer()).body
+        server.start()
+
+
+async def test_what_runs_when_the_server_has_forgotten_everything_is_told_to_it(server: ValkeyServer) -> None:
+    async with two(server, timeout_s=0.3, tpm=1000, concurrency=1) as (first, second):
+        first.router.play = None
+        running = asyncio.create_task(first.chat(max_tokens=100))
+        submitted = await first.call()
+        held = len(submitted.call.prompt_token_ids) + 100
+        server.kill()
+        server.start()
+
+        async def known() -> bool:
+            return await left(second) == 1000 - held
+
+        await eventually(known)
+        assert (await second.chat(max_tokens=1)).status == 429
+        say(submitted, ["x"])
+        assert (await running).status == 200
+
+        async def settled() -> bool:
+            return await left(second) == 1000 - held + 99
+
+        await eventually(settled)
+
+
+async def test_alone_a_call_that_is_larger_than_the_share_is_asked_to_come_again(server: ValkeyServer) -> None:
+    """It fits into the limit, and will again; without max_tokens it reserves no more than the share."""
+    async with two(server, timeout_s=0.3, tpm=1000) as (rig, _):
+        server.kill()
+        await rig.chat(max_tokens=1)
+        answer = await rig.chat(max_tokens=700)
+        assert (answer.status, answer.headers["retry-after"]) == (429, "5")
+        assert "x-should-retry" not in answer.headers
+        never = await rig.chat(max_tokens=1001)
+        assert (never.status, never.headers["x-should-retry"]) == (429, "false")
+        await rig.idle()
         server.start()

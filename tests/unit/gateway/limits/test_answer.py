@@ -10,7 +10,8 @@ from control_plane.contracts.grant import Grant
 from control_plane.contracts.policy import Limits
 from control_plane.gateway.error_body import error_body, error_headers
 from control_plane.gateway.limits.answer import duration, limit_headers, throttled
-from control_plane.gateway.limits.scope import scopes_of
+from control_plane.gateway.limits.scope import scopes_of, shares_of
+from control_plane.gateway.limits.spending import Wish
 from control_plane.gateway.limits.verdict import Refusal, Standing
 
 BOTH = scopes_of(Grant("k", "t", limits=Limits(rpm=10, tpm=1000), tenant_limits=Limits(rpm=20, tpm=500)))
@@ -34,7 +35,7 @@ def test_a_duration_is_never_too_short(seconds: float) -> None:
 
 
 def test_the_tightest_of_key_and_tenant_is_told() -> None:
-    lines = limit_headers(BOTH, (Standing(4, 300, 30.0), Standing(4, 100, 12.5))).decode()
+    lines = limit_headers(BOTH, (Standing(4, 300, 30.0, 29.0), Standing(4, 100, 12.0, 12.5))).decode()
     assert dict(line.split(": ") for line in lines.splitlines()) == {
         "x-ratelimit-limit-requests": "10",
         "x-ratelimit-remaining-requests": "6",
@@ -55,7 +56,7 @@ def test_nothing_is_told_of_what_has_no_limit() -> None:
 
 def test_what_is_left_is_never_negative() -> None:
     assert b"x-ratelimit-remaining-tokens: 0\r\n" in limit_headers(
-        BOTH, (Standing(1, 4000, 1.0), Standing(1, 4000, 1.0))
+        BOTH, (Standing(1, 4000, 1.0, 1.0), Standing(1, 4000, 1.0, 1.0))
     )
 
 
@@ -72,10 +73,49 @@ def test_a_refusal_says_which_limit_and_when(limit: str, kind: str) -> None:
     assert b"x-should-retry" not in error_headers(error)
 
 
+SENT, ABSENT = Wish("max_tokens", None), Wish("max_completion_tokens", 1024)
+
+
 def test_what_can_never_fit_is_not_to_be_tried_again() -> None:
-    """L02: never-satisfiable sets x-should-retry:false."""
-    error = throttled(Refusal(BOTH[1], "tpm", 0, 501, None))
-    assert b"x-should-retry: false\r\n" in error_headers(error)
-    assert b"retry-after: 60\r\n" in error_headers(error)
-    assert "max_tokens" in error.message
-    assert "tenant" in error.message
+    """L02: never-satisfiable sets x-should-retry:false, and there is no time to wait for."""
+    error = throttled(Refusal(BOTH[1], "tpm", 0, 501, None), SENT)
+    assert error_headers(error) == b"x-should-retry: false\r\n"
+    assert error.message == (
+        "Request too large: tokens per minute of this API key's tenant: limit 500, used 0, asked 501. "
+        "It can never fit into this limit. Shorten the prompt, or lower max_tokens or n."
+    )
+
+
+def test_a_prompt_that_can_never_fit_is_not_told_of_a_bound_that_would_not_help() -> None:
+    error = throttled(Refusal(BOTH[1], "tpm", 0, 501, None), ABSENT)
+    assert error.message.endswith("It can never fit into this limit. Shorten the prompt, or lower n.")
+
+
+def test_a_call_without_a_bound_is_told_what_it_reserves_for_that() -> None:
+    error = throttled(Refusal(BOTH[0], "tpm", 300, 1004, 12.0), ABSENT)
+    assert error.message.endswith(
+        "Try again in 12s. Without max_completion_tokens a call reserves its tier's default of 1024 tokens for each "
+        "choice, as far as the context and the limit go: send max_completion_tokens to reserve fewer."
+    )
+
+
+@pytest.mark.parametrize(("limit", "wish"), [("tpm", SENT), ("rpm", ABSENT), ("concurrency", ABSENT), ("tpm", None)])
+def test_others_are_not_told_of_it(limit: str, wish: Wish | None) -> None:
+    error = throttled(Refusal(BOTH[0], limit, 3, 4, 12.0), wish)  # type: ignore[arg-type]
+    assert "max_" not in error.message
+
+
+def test_a_share_is_told_as_one() -> None:
+    own, tenant = shares_of(BOTH, 3)
+    assert (own.limits, tenant.limits) == (Limits(rpm=4, tpm=334), Limits(rpm=7, tpm=167))
+    assert shares_of(BOTH, 1) == BOTH
+    error = throttled(Refusal(tenant, "rpm", 7, 1, 5.0))
+    assert "of this API key's tenant (1/3 of it, while the gateways cannot count together): limit 7" in error.message
+
+
+@given(st.integers(1, 10**12), st.integers(1, 1000))
+def test_shares_grant_the_limit_and_less_than_one_more_for_each(bound: int, gateways: int) -> None:
+    (share,) = shares_of(scopes_of(Grant("k", limits=Limits(tpm=bound))), gateways)
+    assert share.limits.tpm is not None
+    assert share.limits.tpm >= 1
+    assert bound <= share.limits.tpm * gateways < bound + gateways

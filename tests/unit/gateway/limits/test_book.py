@@ -1,153 +1,49 @@
-"""The book of a rolling minute, against a model of it that forgets nothing and counts everything anew."""
+"""The book of a rolling minute; ``tests/contract/test_limits_model.py`` has it against a model."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import pytest
-from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
 from control_plane.contracts.grant import Grant
 from control_plane.contracts.policy import Limits
 from control_plane.gateway.limits.book import Book, Charge
-from control_plane.gateway.limits.scope import Scope, scopes_of
-from control_plane.gateway.limits.verdict import Refusal, Standing
-
-TENANT = Limits(rpm=6, tpm=150, concurrency=3)
-GRANTS = (
-    Grant("a", "t", limits=Limits(rpm=4, tpm=100, concurrency=2), tenant_limits=TENANT),
-    Grant("b", "t", limits=Limits(tpm=60), tenant_limits=TENANT),
-    Grant("c", "t", tenant_limits=TENANT),
-    Grant("d", "u", limits=Limits(rpm=1)),
-)
-SCOPES = tuple({scope.name: scope for grant in GRANTS for scope in scopes_of(grant)}.values())
+from control_plane.gateway.limits.scope import scopes_of
+from control_plane.gateway.limits.verdict import BUSY_S, Refusal, Standing
 
 
-@dataclass(eq=False)
-class Call:
-    scopes: tuple[Scope, ...]
-    at: float
-    charge: Charge
-    tokens: int = 0
-    running: bool = True
+def entered(book: Book, scopes: object, now: float, **fields: int) -> Charge:
+    charge = book.enter(scopes, now, **fields)  # type: ignore[arg-type]
+    assert isinstance(charge, Charge)
+    return charge
 
 
-@dataclass
-class Model:
-    calls: list[Call] = field(default_factory=list)
-
-    def used(self, scope: Scope, now: float) -> tuple[int, int, int]:
-        """Requests, tokens and running calls of a scope in the minute that ends now."""
-        mine = [call for call in self.calls if scope in call.scopes]
-        recent = [call for call in mine if call.at > now - 60]
-        return len(recent), sum(call.tokens for call in recent), sum(call.running for call in mine)
-
-    def room(self, scopes: tuple[Scope, ...], requests: int, tokens: int, running: int, now: float) -> bool:
-        for scope in scopes:
-            used = self.used(scope, now)
-            limits = (scope.limits.rpm, scope.limits.tpm, scope.limits.concurrency)
-            for have, asked, limit in zip(used, (requests, tokens, running), limits, strict=True):
-                if limit is not None and asked and have + asked > limit:
-                    return False
-        return True
-
-    def counts(self, call: Call, now: float) -> bool:
-        return call.at > now - 60
+def test_what_a_call_has_reserved_counts_as_long_as_it_runs() -> None:
+    """Three minutes of an answer without max_tokens: the limit is held all the time, and no more than it took."""
+    book, scopes = Book(), scopes_of(Grant("k", limits=Limits(rpm=9, tpm=100)))
+    charge = entered(book, scopes, 0.0)
+    assert book.reserve(scopes, charge, 80, 0.0) is None
+    assert book.standing(scopes, 59.0) == (Standing(1, 80, 1.0, 1.0),)
+    assert book.standing(scopes, 150.0) == (Standing(0, 80, 0.0, BUSY_S),)
+    refusal = book.enter(scopes, 150.0, least=30, most=30)
+    assert isinstance(refusal, Refusal)
+    assert (refusal.used, refusal.wait_s) == (80, BUSY_S)
+    book.settle(charge, 95, 180.0)
+    assert book.standing(scopes, 180.0) == (Standing(0, 15, 0.0, 60.0),)
+    assert book.standing(scopes, 240.0) == (Standing(),)
 
 
-class BookMachine(RuleBasedStateMachine):
-    """Whole seconds, so that sums of times are exact."""
-
-    entered: Bundle[Call] = Bundle("entered")
-    reserved: Bundle[Call] = Bundle("reserved")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.book, self.model, self.now = Book(), Model(), 1000.0
-
-    @rule(seconds=st.sampled_from([0, 1, 7, 29, 30, 59, 60, 61]))
-    def wait(self, seconds: int) -> None:
-        self.now += seconds
-
-    @rule(target=entered, grant=st.sampled_from(GRANTS))
-    def enter(self, grant: Grant) -> object:
-        scopes = scopes_of(grant)
-        room = self.model.room(scopes, 1, 1, 1, self.now)
-        found = self.book.enter(scopes, self.now)
-        if isinstance(found, Refusal):
-            assert not room
-            self.check_wait(found, scopes, (1, 1, 1))
-            return multiple()
-        assert room
-        call = Call(scopes, self.now, found)
-        self.model.calls.append(call)
-        return call
-
-    @rule(target=reserved, call=consumes(entered), tokens=st.integers(1, 120))
-    def reserve(self, call: Call, tokens: int) -> object:
-        again = 0 if self.model.counts(call, self.now) else 1
-        room = self.model.room(call.scopes, again, tokens, 0, self.now)
-        refusal = self.book.reserve(call.scopes, call.charge, tokens, self.now)
-        if refusal is not None:
-            assert not room
-            self.model.calls.remove(call)
-            self.check_wait(refusal, call.scopes, (1, tokens, 0))
-            return multiple()
-        assert room
-        call.at, call.tokens = self.now, tokens
-        return call
-
-    @rule(call=consumes(reserved), part=st.integers(0, 100), twice=st.booleans())
-    def settle(self, call: Call, part: int, twice: bool) -> None:
-        tokens = call.tokens * part // 100
-        for _ in range(1 + twice):
-            self.book.settle(call.charge, tokens, self.now)
-        call.tokens, call.running = tokens, False
-
-    @rule(call=consumes(entered) | consumes(reserved))
-    def give_back(self, call: Call) -> None:
-        self.book.settle(call.charge, None, self.now)
-        self.model.calls.remove(call)
-
-    def check_wait(self, refusal: Refusal, scopes: tuple[Scope, ...], asked: tuple[int, int, int]) -> None:
-        """After the wait there is room, and not a second earlier; none is told only where there never is."""
-        if refusal.limit == "concurrency":
-            return
-        if refusal.wait_s is None:
-            assert refusal.asked > refusal.bound
-            return
-        requests, tokens, _ = asked
-        at = self.now + refusal.wait_s
-        assert self.model.room(scopes, requests, tokens, 0, at)
-        assert not self.model.room(scopes, requests, tokens, 0, at - 1)
-        assert 0 < refusal.wait_s <= 60
-
-    @invariant()
-    def nothing_is_over_its_limit(self) -> None:
-        for scope in SCOPES:
-            requests, tokens, running = self.model.used(scope, self.now)
-            limits = scope.limits
-            assert limits.rpm is None or requests <= limits.rpm
-            assert limits.tpm is None or tokens <= limits.tpm
-            assert limits.concurrency is None or running <= limits.concurrency
-
-    @invariant()
-    def the_book_says_the_same(self) -> None:
-        for scope, standing in zip(SCOPES, self.book.standing(SCOPES, self.now), strict=True):
-            assert (standing.requests, standing.tokens) == self.model.used(scope, self.now)[:2]
-            assert (standing.reset_s > 0) == (standing.requests > 0)
-        assert self.book.held == sum(call.tokens for call in self.model.calls if call.running)
-
-    def teardown(self) -> None:
-        for call in self.model.calls:
-            self.book.settle(call.charge, call.tokens, self.now)
-        assert self.book.held == 0
-        assert self.book.running == 0
-        assert self.book.standing(SCOPES, self.now + 60) == (Standing(),) * len(SCOPES)
-
-
-TestBook = BookMachine.TestCase
+def test_a_call_that_took_fewer_than_it_was_settled_to() -> None:
+    book, scopes = Book(), scopes_of(Grant("k", limits=Limits(tpm=100)))
+    charge = entered(book, scopes, 0.0)
+    assert book.reserve(scopes, charge, 80, 0.0) is None
+    book.lower(charge, 5, 1.0)
+    assert book.standing(scopes, 1.0)[0].tokens == 80, "it has not ended"
+    book.settle(charge, 80, 2.0)
+    for tokens in (30, 50):
+        book.lower(charge, tokens, 3.0)
+        assert book.standing(scopes, 3.0)[0].tokens == 30
+    book.lower(charge, 5, 61.0)
+    assert book.standing(scopes, 61.0)[0].tokens == 0
 
 
 def test_what_a_call_takes_beyond_its_reservation_counts_too() -> None:
@@ -184,7 +80,7 @@ def test_a_call_that_is_forced_counts() -> None:
         charge = book.enter(scopes, 0.0, force=True)
         assert isinstance(charge, Charge)
         assert book.reserve(scopes, charge, 8, 0.0, force=True) is None
-    assert book.standing(scopes, 0.0)[0] == Standing(2, 16, 60.0)
+    assert book.standing(scopes, 0.0)[0] == Standing(2, 16, 60.0, 60.0)
 
 
 def test_accounts_that_nobody_uses_are_forgotten() -> None:

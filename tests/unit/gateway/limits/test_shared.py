@@ -16,7 +16,7 @@ from control_plane.gateway.limits.shared import Reply, SharedCounts
 from tests.unit.gateway.fakes import until
 
 SCOPES = scopes_of(Grant("k", limits=Limits(rpm=5)))
-GOOD = [1, 1, 0, 0, 0, 0, 0, 0]
+GOOD = [1, 1, 0, 0, 0, 0, 0, 0, 0]
 
 
 class Server:
@@ -37,8 +37,23 @@ class Server:
             await asyncio.Event().wait()
         return self.answer
 
+    def pipeline(self, transaction: bool) -> Pipeline:
+        return Pipeline(self)
+
     async def aclose(self) -> None:
         self.closed = True
+
+
+class Pipeline:
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._asked = 0
+
+    def evalsha(self, *arguments: Any) -> None:
+        self._asked += 1
+
+    async def execute(self, raise_on_error: bool) -> list[Any]:
+        return [await self._server.evalsha() for _ in range(self._asked)]
 
 
 @pytest.fixture
@@ -62,7 +77,7 @@ async def told(counts: SharedCounts) -> Reply | None:
     return await asyncio.wait_for(answer, 20)
 
 
-@pytest.mark.parametrize("answer", [b"OK", 7, [], [1], [1, 2, 3], [1, *["x"] * 7], [1, *[None] * 7]])
+@pytest.mark.parametrize("answer", [b"OK", 7, [], [1], [1, 2, 3], [1, *["x"] * 8], [1, *[None] * 8]])
 async def test_an_answer_that_cannot_be_read_is_none_and_the_next_one_counts(
     counts: SharedCounts, server: Server, answer: Any
 ) -> None:
