@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from control_plane.contracts.keeping import MOST_CONVERSATIONS
 from control_plane.contracts.policy import DEFAULT_TENANT, DEFAULT_TIER, NO_LIMITS, Limits, StoreDown
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
     """``limits`` are the key's, or its tier's where it has none of its own; ``tenant_limits`` those of all keys of the
-    tenant together. ``models`` are names that may be called, empty is all. The rest is as in ``policy.Tier``."""
+    tenant together. ``models`` are names that may be called, empty is all; ``conversations`` is how many the tenant may
+    have. The rest is as in ``policy.Tier``."""
 
     key_id: str
     tenant: str = DEFAULT_TENANT
@@ -24,6 +26,7 @@ class Grant:
     models: tuple[str, ...] = ()
     expires_unix: float | None = None
     limit_store_down: StoreDown = "open"
+    conversations: int = MOST_CONVERSATIONS
 
     def allows(self, model: str) -> bool:
         """Whether this model may be called and seen."""

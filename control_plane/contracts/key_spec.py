@@ -82,6 +82,7 @@ def grant_of(view: KeyView, policy: Policy) -> Grant:
         models=spec.models or tier.models,
         expires_unix=spec.expires_unix,
         limit_store_down=policy.limit_store_down,
+        conversations=policy.keeping.conversations_of(spec.tenant),
     )
 
 

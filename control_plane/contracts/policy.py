@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
+from control_plane.contracts.keeping import Keeping
 from control_plane.contracts.routing import Routing
 
 StoreDown = Literal["open", "closed"]
@@ -58,10 +59,11 @@ DEFAULT_TIERS: Mapping[str, Tier] = MappingProxyType(
 class Policy:
     """``tenants`` are the limits of all keys of a tenant together. ``limit_store_down``: whether calls are taken, under
     local limits, while the store that several gateways share their limits in does not answer.
-    ``routing``: how routers choose."""
+    ``routing``: how routers choose. ``keeping``: how much tenants may store."""
 
     version: int = 0
     tiers: Mapping[str, Tier] = field(default_factory=lambda: DEFAULT_TIERS)
     tenants: Mapping[str, Limits] = field(default_factory=dict)
     limit_store_down: StoreDown = "open"
     routing: Routing = field(default_factory=Routing)
+    keeping: Keeping = field(default_factory=Keeping)

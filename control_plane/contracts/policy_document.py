@@ -2,10 +2,10 @@
 
 ::
 
-    {"version": 3, "limit_store_down": "open",
+    {"version": 3, "limit_store_down": "open", "conversations": 10000,
      "tiers": {"free": {"priority": -10, "weight": 1, "rpm": 20, "tpm": 20000, "concurrency": 4,
                         "default_max_tokens": 1024, "queue_deadline_s": 5.0, "models": []}},
-     "tenants": {"acme": {"tpm": 5000}},
+     "tenants": {"acme": {"tpm": 5000, "conversations": 50}},
      "routing": {"profile": "least_load"}}
 
 A limit that is not there is no limit; any other field that is not there has its default.
@@ -20,11 +20,13 @@ from difflib import get_close_matches
 from typing import Any, Final, get_args
 
 from control_plane.contracts.errors import InvalidRequest
+from control_plane.contracts.keeping import Keeping
 from control_plane.contracts.policy import NO_LIMITS, Limits, Policy, StoreDown, Tier
 from control_plane.contracts.routing_document import ROUTING_FIELDS, routing_document, routing_of
 
 LIMITS: Final = ("rpm", "tpm", "concurrency")
 TIER_FIELDS: Final = ("priority", "weight", *LIMITS, "default_max_tokens", "queue_deadline_s", "models")
+TENANT_FIELDS: Final = (*LIMITS, "conversations")
 NONE: Final = "none"
 
 MOST: Final = 10**12
@@ -36,7 +38,7 @@ _RANGES: Final = {
     "priority": (-1000, 1000),
     "weight": (1, 1000),
     "default_max_tokens": (1, 10**7),
-    **dict.fromkeys(LIMITS, (1, MOST)),
+    **dict.fromkeys(TENANT_FIELDS, (1, MOST)),
 }
 
 
@@ -46,8 +48,11 @@ def document_of(policy: Policy) -> dict[str, Any]:
     return {
         "version": policy.version,
         "limit_store_down": policy.limit_store_down,
+        "conversations": policy.keeping.conversations,
         "tiers": {name: _tier_document(tier) for name, tier in tiers},
-        "tenants": {name: limits_document(limits) for name, limits in sorted(policy.tenants.items())},
+        "tenants": {
+            name: _tenant_document(policy, name) for name in sorted({*policy.tenants, *policy.keeping.tenants})
+        },
         "routing": routing_document(policy.routing),
     }
 
@@ -55,6 +60,11 @@ def document_of(policy: Policy) -> dict[str, Any]:
 def limits_document(limits: Limits) -> dict[str, int]:
     """Those limits that there are."""
     return {name: value for name in LIMITS if (value := getattr(limits, name)) is not None}
+
+
+def _tenant_document(policy: Policy, name: str) -> dict[str, int]:
+    kept = policy.keeping.tenants.get(name)
+    return limits_document(policy.tenants.get(name, NO_LIMITS)) | ({} if kept is None else {"conversations": kept})
 
 
 def _tier_document(tier: Tier) -> dict[str, Any]:
@@ -70,7 +80,7 @@ def _tier_document(tier: Tier) -> dict[str, Any]:
 
 def policy_of(document: Any) -> Policy:
     """Raises InvalidRequest that names the first field that is wrong."""
-    values = _table(document, "policy", ("version", "limit_store_down", "tiers", "tenants", "routing"))
+    values = _table(document, "policy", ("version", "limit_store_down", "conversations", "tiers", "tenants", "routing"))
     version = values.get("version", 0)
     if not isinstance(version, int) or isinstance(version, bool) or version < 0:
         raise _wrong("version", "a whole number is needed")
@@ -80,16 +90,23 @@ def policy_of(document: Any) -> Policy:
     tiers = _named(values.get("tiers", {}), "tiers")
     if not tiers:
         raise _wrong("tiers", "at least one tier is needed")
+    named = _named(values.get("tenants", {}), "tenants").items()
     tenants = {
-        name: limits_of(_table(value, f"tenants.{name}", LIMITS), f"tenants.{name}.")
-        for name, value in _named(values.get("tenants", {}), "tenants").items()
+        name: limits_of(_table(value, f"tenants.{name}", TENANT_FIELDS), f"tenants.{name}.") for name, value in named
     }
+    kept = {
+        name: whole(value["conversations"], f"tenants.{name}.conversations", *_RANGES["conversations"])
+        for name, value in named
+        if value.get("conversations") is not None
+    }
+    conversations = values.get("conversations", Keeping().conversations)
     return Policy(
         version=version,
         tiers={name: _tier(value, f"tiers.{name}") for name, value in tiers.items()},
         tenants={name: limits for name, limits in tenants.items() if limits != NO_LIMITS},
         limit_store_down=down,
         routing=routing_of(_table(values.get("routing", {}), "routing", ROUTING_FIELDS)),
+        keeping=Keeping(whole(conversations, "conversations", *_RANGES["conversations"]), kept),
     )
 
 
@@ -161,14 +178,21 @@ def _assign(document: dict[str, Any], path: str, text: str) -> None:
     if path == "limit_store_down":
         document[path] = text
         return
+    if path == "conversations":
+        if text == NONE:
+            del document[path]
+        else:
+            document[path] = value_of(path, text, path)
+        return
     section, _, rest = path.partition(".")
     if section == "routing":
         _assign_routing(document[section], path, rest, text)
         return
     if section not in ("tiers", "tenants") or not rest:
-        raise _wrong(path, "there are limit_store_down, tiers.NAME.FIELD, tenants.NAME.FIELD and routing.FIELD")
+        known_paths = "limit_store_down, conversations, tiers.NAME.FIELD, tenants.NAME.FIELD and routing.FIELD"
+        raise _wrong(path, f"there are {known_paths}")
     table: dict[str, Any] = document[section]
-    known = TIER_FIELDS if section == "tiers" else LIMITS
+    known = TIER_FIELDS if section == "tiers" else TENANT_FIELDS
     if text == NONE and rest in table:
         del table[rest]
         return

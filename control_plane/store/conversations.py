@@ -16,8 +16,10 @@ import sqlalchemy as sa
 
 from control_plane.contracts.conversation import MAX_CHARACTERS, MAX_ITEMS, Conversation, Item, Page
 from control_plane.contracts.errors import InvalidRequest, NotFound
+from control_plane.contracts.keeping import MOST_CONVERSATIONS
 from control_plane.store.conversation_tables import conversation_items, conversations, turns
 from control_plane.store.database import Database
+from control_plane.store.tenant_counts import count_one_less, count_one_more
 
 Order = Literal["asc", "desc"]
 
@@ -29,9 +31,18 @@ class Conversations:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def create(self, conversation_id: str, tenant: str, metadata: Mapping[str, str], items: Sequence[Item]) -> None:
+    def create(
+        self,
+        conversation_id: str,
+        tenant: str,
+        metadata: Mapping[str, str],
+        items: Sequence[Item],
+        most: int = MOST_CONVERSATIONS,
+    ) -> None:
+        """``most``: how many the tenant may have. Raises InvalidRequest for one too many, or too many items."""
         now = time.time()
         with self._database.transaction() as connection:
+            count_one_more(connection, tenant, most)
             connection.execute(
                 conversations.insert().values(
                     id=conversation_id,
@@ -67,6 +78,8 @@ class Conversations:
             gone = connection.execute(
                 conversations.delete().where(_of.id == conversation_id, _of.tenant == tenant)
             ).rowcount
+            if gone:
+                count_one_less(connection, tenant)
         if not gone:
             raise not_found(conversation_id)
 

@@ -13,7 +13,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, Oper
 
 from control_plane.contracts.errors import Conflict, SettingsError, Unavailable
 
-HEAD: Final = "0003"
+HEAD: Final = "0004"
 """The newest migration in ``migrations/versions``."""
 
 BUSY_TIMEOUT_S: Final = 5.0

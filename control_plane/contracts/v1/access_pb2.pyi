@@ -46,7 +46,7 @@ class Tier(_message.Message):
     def __init__(self, priority: _Optional[int] = ..., weight: _Optional[int] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., default_max_tokens: _Optional[int] = ..., queue_deadline_s: _Optional[float] = ..., models: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Policy(_message.Message):
-    __slots__ = ("version", "tiers", "tenants", "limit_store_down", "routing")
+    __slots__ = ("version", "tiers", "tenants", "limit_store_down", "routing", "keeping")
     class TiersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -66,12 +66,29 @@ class Policy(_message.Message):
     TENANTS_FIELD_NUMBER: _ClassVar[int]
     LIMIT_STORE_DOWN_FIELD_NUMBER: _ClassVar[int]
     ROUTING_FIELD_NUMBER: _ClassVar[int]
+    KEEPING_FIELD_NUMBER: _ClassVar[int]
     version: int
     tiers: _containers.MessageMap[str, Tier]
     tenants: _containers.MessageMap[str, Limits]
     limit_store_down: str
     routing: _routing_pb2.Routing
-    def __init__(self, version: _Optional[int] = ..., tiers: _Optional[_Mapping[str, Tier]] = ..., tenants: _Optional[_Mapping[str, Limits]] = ..., limit_store_down: _Optional[str] = ..., routing: _Optional[_Union[_routing_pb2.Routing, _Mapping]] = ...) -> None: ...
+    keeping: Keeping
+    def __init__(self, version: _Optional[int] = ..., tiers: _Optional[_Mapping[str, Tier]] = ..., tenants: _Optional[_Mapping[str, Limits]] = ..., limit_store_down: _Optional[str] = ..., routing: _Optional[_Union[_routing_pb2.Routing, _Mapping]] = ..., keeping: _Optional[_Union[Keeping, _Mapping]] = ...) -> None: ...
+
+class Keeping(_message.Message):
+    __slots__ = ("conversations", "tenants")
+    class TenantsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    CONVERSATIONS_FIELD_NUMBER: _ClassVar[int]
+    TENANTS_FIELD_NUMBER: _ClassVar[int]
+    conversations: int
+    tenants: _containers.ScalarMap[str, int]
+    def __init__(self, conversations: _Optional[int] = ..., tenants: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class KeySpec(_message.Message):
     __slots__ = ("name", "tenant", "tier", "limits", "models", "expires_unix")

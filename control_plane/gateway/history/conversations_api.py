@@ -12,7 +12,7 @@ from control_plane.gateway.history.store_door import StoreDoor
 from control_plane.gateway.http.exchange import Exchange
 from control_plane.gateway.http.target import query_of, segments_of
 from control_plane.gateway.schema.conversations import ADDED, CHANGED, NEW
-from control_plane.gateway.schema.page_query import read_include, read_page_query
+from control_plane.gateway.schema.page_query import INCLUDE, read_page_query
 from control_plane.gateway.schema.thread import new_id
 
 
@@ -24,6 +24,7 @@ class ConversationsApi:
 
     def all(self, exchange: Exchange) -> None:
         tenant, store = exchange.grant.tenant, self._door.history.conversations
+        most = exchange.grant.conversations
         if exchange.method == b"POST":
 
             def make(values: dict[str, Any]) -> None:
@@ -31,7 +32,7 @@ class ConversationsApi:
                 conversation_id = new_id("conv")
 
                 def create() -> Any:
-                    store.create(conversation_id, tenant, metadata, items)
+                    store.create(conversation_id, tenant, metadata, items, most)
                     return _shown(store.get(tenant, conversation_id))
 
                 self._door.answer(exchange, create)
@@ -69,7 +70,7 @@ class ConversationsApi:
         tenant, store = exchange.grant.tenant, self._door.history.conversations
         name = segments_of(exchange.target)[2]
         if exchange.method == b"POST":
-            read_include(query_of(exchange.target))
+            INCLUDE.read(query_of(exchange.target))
 
             def take(values: dict[str, Any]) -> None:
                 items = _stamped(values["items"])
@@ -95,7 +96,7 @@ class ConversationsApi:
         if exchange.method == b"DELETE":
             self._door.answer(exchange, lambda: _shown(store.delete_item(tenant, name, item_id)))
         else:
-            read_include(query_of(exchange.target))
+            INCLUDE.read(query_of(exchange.target))
             self._door.answer(exchange, lambda: item_json(store.item(tenant, name, item_id)))
 
 

@@ -11,8 +11,9 @@ import openai
 import pytest
 
 from control_plane.contracts.errors import DropReason, Unavailable, WorkerLost
+from control_plane.contracts.grant import Grant
 from control_plane.contracts.worker import Delta, Done, Finish, FinishReason
-from tests.integration.gateway.rig import CHAT, MODEL, Rig, chat_body, request, say
+from tests.integration.gateway.rig import CHAT, KEY, MODEL, Rig, chat_body, eventually, request, say
 from tests.integration.gateway.store import OTHERS_KEY, client_of, keeping
 from tests.unit.gateway.fakes import Submitted
 
@@ -342,3 +343,30 @@ async def _settled(rig: Rig, conversation: str) -> None:
             return
         await asyncio.sleep(0.01)
     raise AssertionError(page)
+
+
+async def test_a_tenant_has_as_many_as_its_policy_says(kept: Rig, client: openai.AsyncOpenAI) -> None:
+    """Refused with what can be done about it; calls of those that are there go on."""
+    kept.keys.granted[KEY] = Grant("key-1", conversations=2)
+
+    async def made() -> str:
+        return (await client.conversations.create()).id
+
+    async def full() -> bool:
+        return (await kept.post("/v1/conversations", {})).status == 400
+
+    names = [await made()]
+    # The gateway hears of the key's new limit within a second.
+    await eventually(full)
+    refused = await kept.post("/v1/conversations", {"metadata": {"a": "b"}})
+    assert (refused.error["code"], refused.error["param"]) == ("too_many_conversations", None)
+    assert "DELETE /v1/conversations/{id}" in refused.error["message"]
+    assert (await kept.chat(conversation=names[0])).status == 200
+    oldest = (await kept.get("/v1/conversations?order=asc&limit=1")).json["data"][0]["id"]
+    while (await kept.get("/v1/conversations")).json["data"]:
+        await client.conversations.delete(oldest)
+        found = (await kept.get("/v1/conversations?order=asc&limit=1")).json["data"]
+        oldest = found[0]["id"] if found else ""
+    await made()
+    async with client_of(kept, OTHERS_KEY) as others:
+        assert (await others.conversations.create()).id

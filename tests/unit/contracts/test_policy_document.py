@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from console.plain.policy_toml import to_toml
 from control_plane.contracts.access import KeySpec, KeyView
 from control_plane.contracts.errors import InvalidRequest
+from control_plane.contracts.keeping import Keeping
 from control_plane.contracts.key_spec import assigned as key_assigned
 from control_plane.contracts.key_spec import check, grant_of
 from control_plane.contracts.policy import DEFAULT_TIERS, Limits, Policy, Tier
@@ -46,6 +47,7 @@ POLICIES = st.builds(
     st.dictionaries(NAMES, LIMITS.filter(lambda limits: limits != Limits()), max_size=4),
     st.sampled_from(["open", "closed"]),
     st.builds(Routing, st.sampled_from(["", *PROFILES])),
+    st.builds(Keeping, st.integers(1, 10**12), st.dictionaries(NAMES, st.integers(1, 10**12), max_size=3)),
 )
 
 
@@ -120,7 +122,16 @@ def test_assignments_are_done_one_by_one() -> None:
             "tenants.acme.co.tpm=5_000",
             "limit_store_down=closed",
             "routing.profile=round_robin",
+            "conversations=500",
+            "tenants.acme.co.conversations=7",
+            "tenants.other.conversations=8",
         ),
+    )
+    assert after.keeping == Keeping(500, {"acme.co": 7, "other": 8})
+    assert [after.keeping.conversations_of(tenant) for tenant in ("acme.co", "nobody")] == [7, 500]
+    assert "other" not in after.tenants
+    assert assigned(after, ("conversations=none", "tenants.other.conversations=none")).keeping == Keeping(
+        10_000, {"acme.co": 7}
     )
     assert after.tiers["free"].limits == Limits(10, None, 4)
     assert after.tiers["free"].priority == -5
