@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import generate_latest
 
 from control_plane.contracts.call import Router
 from control_plane.contracts.errors import (
@@ -39,6 +38,7 @@ from control_plane.gateway.history.responses_api import ResponsesApi
 from control_plane.gateway.history.store_door import StoreDoor
 from control_plane.gateway.http.exchange import CLIENT_GONE, Exchange
 from control_plane.gateway.http.target import path_of, segments_of
+from control_plane.gateway.metrics_api import METRICS_TYPE, metrics_text
 from control_plane.gateway.models_api import list_models, show_model
 from control_plane.gateway.openapi import DOCUMENT, document
 from control_plane.gateway.schema import answers
@@ -50,7 +50,6 @@ from control_plane.gateway.tokenize_api import TokenizeApi
 log = logging.getLogger(__name__)
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
-_METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 _TELL_S = 10.0
 
 _CHAT = Operation(
@@ -76,7 +75,7 @@ _ONE_MODEL = Operation(
 )
 _HEALTH = Operation("Whether the process lives.", {JSON_TYPE: answers.STATUS})
 _READY = Operation("Whether a worker can be picked.", {JSON_TYPE: answers.STATUS}, other={503: answers.STATUS})
-_METRICS = Operation("Prometheus metrics.", {"text/plain": answers.TEXT})
+_METRICS = Operation("Prometheus metrics, of the models that the key may call.", {"text/plain": answers.TEXT})
 _PREFLIGHT = Operation("What a page of another origin may send.", {})
 
 
@@ -311,7 +310,7 @@ class GatewayApp:
             exchange.respond(503, b'{"status":"no worker"}', headers=b"retry-after: 5\r\n")
 
     def _metrics(self, exchange: Exchange) -> None:
-        exchange.respond(200, generate_latest(self._registry), content_type=_METRICS_TYPE)
+        exchange.respond(200, metrics_text(self._registry, exchange.grant), content_type=METRICS_TYPE)
 
 
 def _read(operation: Operation) -> dict[bytes, Operation]:
