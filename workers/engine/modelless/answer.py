@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import random
+from functools import partial
 
 from control_plane.contracts.errors import InvalidRequest
 from control_plane.contracts.worker import Generate, TokenLogprob
+from workers.engine.modelless.json_value import any_object, value_of
 from workers.engine.modelless.script import Script
 from workers.engine.modelless.tokenizer import WORDS, ByteTokenizer
 
@@ -23,18 +25,36 @@ class Answers:
         self._words: list[Steps] = [[(token,) for token in word] for word in words]
 
     def steps(self, generate: Generate, script: Script, choice: int) -> Steps:
-        """The token ids of each step. At least one step with one token: a model always says something."""
-        tokenizer = self.tokenizer
+        """The token ids of each step. At least one step with one token: a model always says something. What a script
+        says is said; what is invented is held to the call's response format. Raises InvalidRequest for one that cannot
+        be followed."""
+        tokenizer, sampling = self.tokenizer, generate.sampling
         if script.bytes is not None:
             steps = [tuple(tokenizer.encode_bytes(_unhex(piece))) for piece in script.bytes]
         elif script.pieces is not None:
             steps = [tuple(tokenizer.encode(piece)) for piece in script.pieces]
         elif script.text is not None:
             steps = [(token,) for token in tokenizer.encode(script.text)]
+        elif sampling.json_object or sampling.json_schema is not None:
+            return self._held(generate, script, choice)
+        elif sampling.regex is not None:
+            raise InvalidRequest("this engine has no model, and cannot follow a regular expression", param="regex")
         else:
             return self.invented(generate, script, choice)
         steps = [step for step in steps if step] or [(tokenizer.eos_id,)]
         return steps if script.tokens is None else _exactly(steps, script.tokens)
+
+    def _held(self, generate: Generate, script: Script, choice: int) -> Steps:
+        """JSON, and then spaces until it is long enough; the same for the same prompt, seed and choice."""
+        sampling, tokenizer = generate.sampling, self.tokenizer
+        dice = random.Random(hash((tuple(generate.prompt_token_ids), sampling.seed or 0, choice)))
+        word = partial(dice.choice, WORDS)
+        text = any_object(word) if sampling.json_schema is None else value_of(sampling.json_schema, word)
+        tokens = tokenizer.encode(text)
+        wanted = script.tokens if script.tokens is not None else sampling.min_tokens
+        tokens += tokenizer.encode_bytes(b" " * (min(wanted, sampling.max_tokens) - len(tokens)))
+        steps: Steps = [(token,) for token in tokens]
+        return [*steps, (tokenizer.eos_id,)] if script.tokens is None else steps[: max(1, script.tokens)]
 
     def invented(self, generate: Generate, script: Script, choice: int) -> Steps:
         """Common words: the same for the same prompt, seed and choice."""

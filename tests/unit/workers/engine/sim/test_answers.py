@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import json
 import statistics
 
+import pytest
+
+from control_plane.contracts.errors import InvalidRequest
 from control_plane.contracts.worker import Generate, Sampling
 from workers.engine.modelless.script import PLAIN
 from workers.engine.modelless.tokenizer import ByteTokenizer, builtin_files
@@ -48,3 +52,24 @@ def test_min_tokens_and_max_tokens_bound_it() -> None:
     assert all(len(ids(str(n), min_tokens=500)) > 500 for n in range(20))
     assert len(ids(max_tokens=1)) == 1
     assert all(len(ids(str(n), max_tokens=20)) <= 20 for n in range(20))
+
+
+def test_an_answer_that_is_held_to_json_is_json_and_then_ends() -> None:
+    schema = '{"type": "object", "properties": {"a": {"type": "integer", "minimum": 3}}, "required": ["a"]}'
+    for asked, value in (({"json_schema": schema}, {"a": 3}), ({"json_object": True}, None)):
+        tokens = ids(**asked)  # type: ignore[arg-type]
+        assert tokens[-1] == TOKENIZER.eos_id
+        said = json.loads(TOKENIZER.decode(tokens))
+        assert isinstance(said, dict)
+        assert value is None or said == value
+        assert ids("other", **asked) == tokens  # type: ignore[arg-type]
+        long = ids(min_tokens=200, **asked)  # type: ignore[arg-type]
+        assert len(long) == 201
+        assert json.loads(TOKENIZER.decode(long)) == said
+
+
+def test_what_an_answer_cannot_be_held_to_is_refused_by_name() -> None:
+    for asked, param in (({"json_schema": '{"not": {}}'}, "response_format"), ({"regex": "a+"}, "regex")):
+        with pytest.raises(InvalidRequest) as refused:
+            ids(**asked)
+        assert refused.value.param == param
