@@ -14,6 +14,8 @@ from control_plane.gateway.schema.operation import (
     POST_ERRORS,
     Operation,
 )
+from control_plane.gateway.schema.page_query import INCLUDE, PAGE, RESPONSE_QUERY
+from control_plane.gateway.schema.query import Query
 from control_plane.gateway.schema.responses import RESPONSE as RESPONSE_TABLE
 from control_plane.gateway.schema.table import Table
 from control_plane.gateway.schema.tokens import DETOKENIZE as DETOKENIZE_TABLE
@@ -26,9 +28,11 @@ _CONVERSATION: Final = {"conversation_id": _ID}
 _ITEM: Final = {"conversation_id": _ID, "item_id": _ID}
 
 
-def _of(path: dict[str, Any], summary: str, body: Table | None = None, example: Any = None) -> Operation:
+def _of(
+    path: dict[str, Any], summary: str, body: Table | None = None, example: Any = None, query: Query | None = None
+) -> Operation:
     errors = {*ERRAND_ERRORS, *(POST_ERRORS if body is not None else ())}
-    return Operation(summary, _OBJECT, body, tuple(errors), path=path, example=example)
+    return Operation(summary, _OBJECT, body, tuple(errors), path=path, example=example, query=query)
 
 
 _HELLO: Final = [{"type": "message", "role": "user", "content": "Hello."}]
@@ -40,7 +44,7 @@ RESPONSE: Final = Operation(
     GENERATION_ERRORS,
     example={"model": "MODEL", "input": "Hello.", "store": True, "stream": False},
 )
-READ_RESPONSE: Final = _of(_RESPONSE, "Read a stored response.")
+READ_RESPONSE: Final = _of(_RESPONSE, "Read a stored response.", query=RESPONSE_QUERY)
 DELETE_RESPONSE: Final = _of(_RESPONSE, "Delete a stored response.")
 CANCEL_RESPONSE: Final = Operation(
     "Refused: only responses made in the background can be cancelled, and there are none.",
@@ -48,18 +52,18 @@ CANCEL_RESPONSE: Final = Operation(
     errors=(*POST_ERRORS, *ERRAND_ERRORS),
     path=_RESPONSE,
 )
-LIST_INPUT: Final = _of(_RESPONSE, "List what came with a stored response.")
+LIST_INPUT: Final = _of(_RESPONSE, "List what came with a stored response.", query=PAGE)
 
 MAKE_CONVERSATION: Final = _of({}, "Make a conversation.", NEW, {"metadata": {"topic": "tests"}, "items": _HELLO})
-LIST_CONVERSATIONS: Final = _of({}, "List one's own conversations.")
+LIST_CONVERSATIONS: Final = _of({}, "List one's own conversations.", query=PAGE)
 READ_CONVERSATION: Final = _of(_CONVERSATION, "Read a conversation.")
 CHANGE_CONVERSATION: Final = _of(
     _CONVERSATION, "Replace a conversation's metadata.", CHANGED, {"metadata": {"topic": "other"}}
 )
 DELETE_CONVERSATION: Final = _of(_CONVERSATION, "Delete a conversation and all that is in it.")
-ADD_ITEMS: Final = _of(_CONVERSATION, "Add items to a conversation.", ADDED, {"items": _HELLO})
-LIST_ITEMS: Final = _of(_CONVERSATION, "List a conversation's items.")
-READ_ITEM: Final = _of(_ITEM, "Read an item.")
+ADD_ITEMS: Final = _of(_CONVERSATION, "Add items to a conversation.", ADDED, {"items": _HELLO}, INCLUDE)
+LIST_ITEMS: Final = _of(_CONVERSATION, "List a conversation's items.", query=PAGE)
+READ_ITEM: Final = _of(_ITEM, "Read an item.", query=INCLUDE)
 DELETE_ITEM: Final = _of(_ITEM, "Delete an item.")
 
 TOKENIZE: Final = Operation(

@@ -11,7 +11,7 @@ from control_plane.gateway.answer.response_json import stored_response
 from control_plane.gateway.history.store_door import StoreDoor
 from control_plane.gateway.http.exchange import Exchange
 from control_plane.gateway.http.target import query_of, segments_of
-from control_plane.gateway.schema.page_query import read_include, read_page_query
+from control_plane.gateway.schema.page_query import RESPONSE_QUERY, read_page_query
 from control_plane.store import Turns
 
 
@@ -33,8 +33,7 @@ class ResponsesApi:
 
             self._door.answer(exchange, delete)
         else:
-            asked = [pair for pair in query_of(exchange.target) if pair != ("stream", "false")]
-            read_include(asked)
+            RESPONSE_QUERY.read(query_of(exchange.target))
             self._door.answer(exchange, lambda: stored_response(_find(store, tenant, name)))
 
     def cancel(self, exchange: Exchange) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from control_plane.gateway.schema.query import Query
 from control_plane.gateway.schema.table import Table
 from control_plane.gateway.schema.values import Schema
 
@@ -25,7 +26,7 @@ class Operation:
     """What one method of a route does. ``body`` is what a POST takes, None: it is not looked at; ``example`` is one;
     ``answer`` the schemas of a success by media type; ``errors`` the statuses of
     failures, 401 apart, which every route that wants a key has; ``other`` those with a body of their own schema;
-    ``path`` the schemas of the parameters of its path."""
+    ``path`` the schemas of the parameters of its path, ``query`` those of its query."""
 
     summary: str
     answer: Mapping[str, Schema]
@@ -34,6 +35,7 @@ class Operation:
     other: Mapping[int, Schema] = field(default_factory=dict)
     path: Mapping[str, Schema] = field(default_factory=dict)
     example: Any = None
+    query: Query | None = None
 
     def described(self, *, public: bool, posted: bool = False) -> dict[str, Any]:
         """The operation as OpenAPI 3.1 has it."""
@@ -48,10 +50,12 @@ class Operation:
             "responses": responses,
             "security": [] if public else [{"key": []}],
         }
-        if self.path:
-            found["parameters"] = [
-                {"name": name, "in": "path", "required": True, "schema": schema} for name, schema in self.path.items()
-            ]
+        parameters = [
+            {"name": name, "in": "path", "required": True, "schema": schema} for name, schema in self.path.items()
+        ]
+        parameters += self.query.parameters() if self.query is not None else []
+        if parameters:
+            found["parameters"] = parameters
         if self.body is not None:
             example = {} if self.example is None else {"example": self.example}
             found["requestBody"] = {

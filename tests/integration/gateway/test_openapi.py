@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 from control_plane.contracts.errors import InvalidRequest
 from control_plane.gateway.schema.conversations import ADDED, CHANGED, NEW
 from control_plane.gateway.schema.generation import CHAT, COMPLETION, read_chat, read_completion
+from control_plane.gateway.schema.page_query import PAGE, PageQuery, read_page_query
 from control_plane.gateway.schema.responses import RESPONSE, read_response
 from control_plane.gateway.schema.table import Table
 from control_plane.gateway.schema.tokens import DETOKENIZE, TOKENIZE
@@ -52,6 +53,8 @@ async def test_every_schema_of_the_document_is_one(rig: Rig) -> None:
     found = await document(rig)
     for operations in found["paths"].values():
         for operation in operations.values():
+            for parameter in operation.get("parameters", ()):
+                Draft202012Validator.check_schema(parameter["schema"])
             contents = [operation.get("requestBody", {"content": {}})["content"]]
             contents += [response.get("content", {}) for response in operation["responses"].values()]
             for content in contents:
@@ -203,3 +206,60 @@ def test_every_document_refuses_what_its_table_refuses(table: Table, body: dict[
 )
 def test_the_document_refuses_what_the_gateway_refuses(change: dict[str, Any]) -> None:
     assert not Draft202012Validator(CHAT.schema()).is_valid(chat_body() | FULL | change)
+
+
+async def test_the_parameters_of_a_query_are_those_that_are_read(rig: Rig) -> None:
+    paths = (await document(rig))["paths"]
+
+    def told(path: str, method: str) -> dict[str, Any]:
+        return {each["name"]: each for each in paths[path][method].get("parameters", ()) if each["in"] == "query"}
+
+    conversation, response = "/v1/conversations/{conversation_id}", "/v1/responses/{response_id}"
+    for path in ("/v1/conversations", f"{conversation}/items", f"{response}/input_items"):
+        page = told(path, "get")
+        assert set(page) == {"after", "include", "limit", "order"}
+        assert page["limit"]["schema"] == {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}
+        assert page["order"]["schema"] == {"enum": ["asc", "desc"], "default": "desc"}
+        assert not any(each["required"] for each in page.values())
+    assert set(told(response, "get")) == {"include", "stream"}
+    assert (
+        set(told(f"{conversation}/items", "post"))
+        == set(told(f"{conversation}/items/{{item_id}}", "get"))
+        == {"include"}
+    )
+    assert told(CHAT_PATH, "post") == told("/v1/conversations", "post") == {}
+
+
+@pytest.mark.parametrize(
+    ("query", "values"),
+    [
+        ([], {}),
+        ([("limit", "7"), ("order", "asc"), ("after", "x")], {"limit": 7, "order": "asc", "after": "x"}),
+        ([("limit", "7"), ("limit", "8")], {"limit": 8}),
+        ([("include[]", "reasoning.encrypted_content")], {"include": "reasoning.encrypted_content"}),
+    ],
+)
+def test_a_query_is_read_by_its_table(query: list[tuple[str, str]], values: dict[str, Any]) -> None:
+    assert PAGE.read(query) == values
+    assert read_page_query(query) == PageQuery(**{name: values[name] for name in values if name != "include"})
+
+
+@pytest.mark.parametrize(
+    ("pair", "code"),
+    [
+        (("limit", "0"), "integer_below_min_value"),
+        (("limit", "101"), "integer_above_max_value"),
+        (("limit", "x"), "invalid_type"),
+        (("limit", "1" * 10), "invalid_type"),
+        (("order", "up"), "invalid_value"),
+        (("after", ""), "empty_string"),
+        (("after", "x" * 65), "string_above_max_length"),
+        (("include", "x"), "invalid_value"),
+        (("include[]", "x"), "invalid_value"),
+        (("x" * 99, "1"), "unknown_parameter"),
+    ],
+)
+def test_a_query_is_refused_by_the_name_of_what_is_wrong(pair: tuple[str, str], code: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        PAGE.read([pair, ("limit", "5")])
+    assert (refused.value.code, refused.value.param) == (code, pair[0].removesuffix("[]")[:64])
