@@ -18,7 +18,7 @@ from control_plane.api.caller import Caller, enter, too_low
 from control_plane.api.roles import allows, needed
 from control_plane.contracts.access import Actor, Role
 from control_plane.contracts.errors import DropReason, Forbidden, InferDeckError, Unauthenticated, Unavailable
-from control_plane.contracts.wire.status import abort_with
+from control_plane.contracts.wire.refusing import refuse_stream
 from control_plane.store import ApiKeys, Audit, Operators, Policies
 from control_plane.store.secret import API_KEY_PREFIX, OPERATOR_KEY_PREFIX
 
@@ -114,9 +114,9 @@ def _text(value: str | bytes) -> str:
 
 
 def _refusing(error: InferDeckError) -> grpc.RpcMethodHandler[Any, Any]:
-    """Answers any kind of call: on the wire they are all streams, and this one reads nothing."""
+    """Answers any kind of call: on the wire they are all streams."""
 
     async def refuse(requests: AsyncIterator[Any], context: grpc.aio.ServicerContext[Any, Any]) -> None:
-        await abort_with(context, error)
+        await refuse_stream(context, error, requests)
 
     return grpc.stream_stream_rpc_method_handler(refuse)

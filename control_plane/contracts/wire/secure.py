@@ -18,6 +18,7 @@ import grpc
 from control_plane.contracts.errors import DropReason, Forbidden, InferDeckError
 from control_plane.contracts.identity import Credentials, Peer, peers_in
 from control_plane.contracts.wire.channel import CLIENT_OPTIONS
+from control_plane.contracts.wire.refusing import refuse_stream
 from control_plane.contracts.wire.status import abort_with
 
 _log = logging.getLogger(__name__)
@@ -107,7 +108,7 @@ class PeerGate(grpc.aio.ServerInterceptor):
         kind = ("stream" if handler.request_streaming else "unary") + (
             "_stream" if handler.response_streaming else "_unary"
         )
-        guarded = _guarded(getattr(handler, kind), allowed, method)
+        guarded = _guarded(getattr(handler, kind), allowed, method, streamed=handler.request_streaming)
         make: Any = getattr(grpc, f"{kind}_rpc_method_handler")
         made: grpc.RpcMethodHandler[Any, Any] = make(guarded, handler.request_deserializer, handler.response_serializer)
         return made
@@ -119,24 +120,28 @@ def peers_of(context: Any) -> frozenset[Peer]:
     return peers_in([bytes(name).decode("ascii", "replace") for name in names])
 
 
-def _guarded(behaviour: Callable[..., Any], allowed: frozenset[Peer], method: str) -> Callable[..., Any]:
-    async def check(context: Any) -> None:
+def _guarded(
+    behaviour: Callable[..., Any], allowed: frozenset[Peer], method: str, *, streamed: bool
+) -> Callable[..., Any]:
+    """``streamed``: what comes in is a stream."""
+
+    async def check(request: Any, context: Any) -> None:
         have = peers_of(context)
         if not have & allowed:
             _log.warning("call refused", extra={"method": method, "peers": sorted(have)})
             wanted = " or ".join(sorted(allowed)) or "nobody"
-            await abort_with(
-                context,
-                Forbidden(
-                    f"{method} is for: {wanted}; not for: {', '.join(sorted(have)) or 'this certificate'}",
-                    reason=DropReason.WRONG_PEER,
-                ),
+            error = Forbidden(
+                f"{method} is for: {wanted}; not for: {', '.join(sorted(have)) or 'this certificate'}",
+                reason=DropReason.WRONG_PEER,
             )
+            if streamed:
+                await refuse_stream(context, error, request)
+            await abort_with(context, error)
 
     if inspect.isasyncgenfunction(behaviour):
 
         async def generate(request: Any, context: Any) -> Any:
-            await check(context)
+            await check(request, context)
             async with contextlib.aclosing(behaviour(request, context)) as responses:
                 async for response in responses:
                     yield response
@@ -144,7 +149,7 @@ def _guarded(behaviour: Callable[..., Any], allowed: frozenset[Peer], method: st
         return generate
 
     async def answer(request: Any, context: Any) -> Any:
-        await check(context)
+        await check(request, context)
         return await behaviour(request, context)
 
     return answer

@@ -173,6 +173,7 @@ async def test_the_server_goes_and_comes_back(server: ValkeyServer, how: str) ->
         running = asyncio.create_task(first.chat(max_tokens=100))
         submitted = await first.call()
         assert (await second.chat(max_tokens=1)).status == 200
+        assert await left(second, "requests") == 2, "the server knows how that one ended"
         assert first.gateway.stats().limit_store == "up"
         if how == "killed":
             server.kill()
