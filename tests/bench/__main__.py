@@ -16,6 +16,7 @@ from pathlib import Path
 
 import uvloop
 
+from tests.bench.accept import accept_to_dispatch
 from tests.bench.cancel import cancel
 from tests.bench.cpu import calibration_ns
 from tests.bench.direct import ttft
@@ -39,6 +40,7 @@ ROWS: dict[str, Callable[[Stack], Awaitable[Figures]]] = {
     "stream_saturated": stream_saturated,
     "plain_calls": plain_calls,
     "ttft": ttft,
+    "accept_to_dispatch": accept_to_dispatch,
     "cancel_decode": lambda stack: cancel(stack, "decode"),
     "cancel_prefill": lambda stack: cancel(stack, "prefill"),
     "cancel_plain": lambda stack: cancel(stack, "plain"),
