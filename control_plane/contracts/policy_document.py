@@ -22,7 +22,7 @@ from typing import Any, Final, get_args
 from control_plane.contracts.errors import InvalidRequest
 from control_plane.contracts.keeping import Keeping
 from control_plane.contracts.policy import NO_LIMITS, Limits, Policy, StoreDown, Tier
-from control_plane.contracts.routing_document import ROUTING_FIELDS, routing_document, routing_of
+from control_plane.contracts.routing_document import ROUTING_FIELDS, assign_routing, routing_document, routing_of
 
 LIMITS: Final = ("rpm", "tpm", "concurrency")
 TIER_FIELDS: Final = ("priority", "weight", *LIMITS, "default_max_tokens", "queue_deadline_s", "models")
@@ -186,7 +186,7 @@ def _assign(document: dict[str, Any], path: str, text: str) -> None:
         return
     section, _, rest = path.partition(".")
     if section == "routing":
-        _assign_routing(document[section], path, rest, text)
+        assign_routing(document[section], path, rest, text)
         return
     if section not in ("tiers", "tenants") or not rest:
         known_paths = "limit_store_down, conversations, tiers.NAME.FIELD, tenants.NAME.FIELD and routing.FIELD"
@@ -216,15 +216,6 @@ def _assign(document: dict[str, Any], path: str, text: str) -> None:
         entry.pop(field, None)
     else:
         entry[field] = value_of(field, text, path)
-
-
-def _assign_routing(table: dict[str, Any], path: str, field: str, text: str) -> None:
-    if field not in ROUTING_FIELDS:
-        raise _wrong(path, f"unknown field {field!r}; there are {', '.join(ROUTING_FIELDS)}")
-    if text == NONE:
-        table.pop(field, None)
-    else:
-        table[field] = text
 
 
 def value_of(field: str, text: str, path: str) -> Any:

@@ -2,7 +2,8 @@
 
 ::
 
-    {"profile": "least_load"}
+    {"profile": "mine",
+     "profiles": {"mine": {"picker": "max", "weights": {"inflight_tokens": 2.0, "queue_depth": 1.0}}}}
 """
 
 from __future__ import annotations
@@ -11,21 +12,47 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from control_plane.contracts.errors import InvalidRequest
-from control_plane.contracts.routing import PROFILES, Routing
+from control_plane.contracts.profile_document import assign_profile, profiles_document, profiles_of
+from control_plane.contracts.routing import Routing
 
-ROUTING_FIELDS: Final = ("profile",)
+ROUTING_FIELDS: Final = ("profile", "profiles")
 
 
 def routing_document(routing: Routing) -> dict[str, Any]:
     """What is not said is not in it."""
-    return {"profile": routing.profile} if routing.profile else {}
+    document: dict[str, Any] = {"profile": routing.profile} if routing.profile else {}
+    if routing.profiles:
+        document["profiles"] = profiles_document(routing.profiles)
+    return document
 
 
 def routing_of(values: Mapping[str, Any]) -> Routing:
     """Raises InvalidRequest that names the first field that is wrong. ``values`` has known fields only."""
-    profile = values.get("profile", "")
-    if profile not in ("", *PROFILES):
+    routing = Routing(
+        profile=values.get("profile", ""), profiles=profiles_of(values.get("profiles", {}), "routing.profiles")
+    )
+    if routing.profile not in ("", *routing.names):
         raise InvalidRequest(
-            f"routing.profile: {profile!r} is no profile; there are {', '.join(PROFILES)}", param="routing.profile"
+            f"routing.profile: {routing.profile!r} is no profile; there are {', '.join(routing.names)}. One that is "
+            "in use cannot be taken away",
+            param="routing.profile",
+            hint="inferdeck policy set routing.profile=none",
         )
-    return Routing(profile=profile)
+    return routing
+
+
+def assign_routing(table: dict[str, Any], path: str, field: str, text: str) -> None:
+    """``routing.FIELD=TEXT`` done to the document; ``none`` takes it away. Raises InvalidRequest that names the
+    field."""
+    part, _, rest = field.partition(".")
+    if part == "profiles" and rest:
+        profiles: dict[str, Any] = table.setdefault("profiles", {})
+        assign_profile(profiles, path, rest, text)
+        return
+    if field != "profile":
+        known = "profile, profiles.NAME.weights.SCORER, profiles.NAME.picker, profiles.NAME.temperature"
+        raise InvalidRequest(f"{path}: unknown field {field!r}; there are {known}", param=path)
+    if text == "none":
+        table.pop(field, None)
+    else:
+        table[field] = text

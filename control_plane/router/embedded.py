@@ -20,12 +20,12 @@ from control_plane.contracts.fleet import (
     GatewayStats,
     ModelView,
 )
-from control_plane.contracts.routing import Routing
+from control_plane.contracts.routing import BUILT_IN, Routing
 from control_plane.router.dispatcher import Dispatcher
 from control_plane.router.fleet_watch import FleetWatch
 from control_plane.router.forwarder import WorkerLink, fetch_tokenizer
 from control_plane.router.ledger import Account, Ledger
-from control_plane.router.scheduling.profile import PROFILES
+from control_plane.router.scheduling.profile import PROFILES, build
 from control_plane.router.targets import Target
 from control_plane.router.tokenizers import Tokenizers
 from control_plane.settings.model import RouterSettings
@@ -64,6 +64,7 @@ class EmbeddedRouter:
             known = ", ".join(sorted(PROFILES))
             raise SettingsError(f"no routing profile {settings.profile!r}; there are {known}", param="router.profile")
         self._settings = settings
+        self._described = (settings.profile, BUILT_IN[settings.profile])
         self._rng = rng or Random()
         self._router_id = router_id
         self._stats = stats
@@ -135,14 +136,20 @@ class EmbeddedRouter:
 
     def route(self, routing: Routing) -> None:
         """Take over how operators want endpoints to be chosen from now on. A profile of a newer version that this
-        router does not know changes nothing."""
+        router cannot follow changes nothing."""
         wanted = routing.profile or self._settings.profile
-        make_profile = PROFILES.get(wanted)
-        if make_profile is None:
-            _log.error("there is no such routing profile", extra={"profile": wanted})
-        elif wanted != self.dispatcher.placement.profile.name:
-            self.dispatcher.placement.profile = make_profile(self._rng)
-            _log.info("the routing profile was changed", extra={"profile": wanted})
+        described = routing.named(wanted)
+        if described is not None and (wanted, described) == self._described:
+            return
+        try:
+            if described is None:
+                raise KeyError(wanted)
+            profile = build(wanted, described, self._rng)
+        except KeyError as error:
+            _log.error("this routing profile cannot be followed", extra={"profile": wanted, "unknown": str(error)})
+            return
+        self.dispatcher.placement.profile, self._described = profile, (wanted, described)
+        _log.info("the routing profile was changed", extra={"profile": wanted})
 
     def cancel(self, request_id: str) -> CancelOutcome:
         return self.dispatcher.cancel(request_id)

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Final
 
 from control_plane.contracts.addresses import is_loopback
+from control_plane.contracts.routing import PROFILES
 from control_plane.settings.model import GatewaySettings, PoolSettings, Settings
 
 KeyPath = tuple[str | int, ...]
 Problem = tuple[KeyPath, str]
 
 ENGINES: Final = ("vllm", "sim", "scripted")
-PROFILES: Final = ("least_load", "balanced", "round_robin")
 _DTYPES: Final = ("auto", "bfloat16", "float16", "float32", "half", "float")
 _HTTP: Final = re.compile(r"https?://[^/\s]+")
 _VALKEY: Final = re.compile(r"(valkey|redis)s?://([^/\s]*@)?[^/\s:@]+(:\d{1,5})?(/\d+)?(\?\S*)?")

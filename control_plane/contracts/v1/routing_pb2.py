@@ -24,13 +24,23 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(control_plane/contracts/v1/routing.proto\x12\x0cinferdeck.v1\"\x1a\n\x07Routing\x12\x0f\n\x07profile\x18\x01 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(control_plane/contracts/v1/routing.proto\x12\x0cinferdeck.v1\"\xa0\x01\n\x07Routing\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x35\n\x08profiles\x18\x02 \x03(\x0b\x32#.inferdeck.v1.Routing.ProfilesEntry\x1aM\n\rProfilesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12+\n\x05value\x18\x02 \x01(\x0b\x32\x1c.inferdeck.v1.RoutingProfile:\x02\x38\x01\"\xa1\x01\n\x0eRoutingProfile\x12:\n\x07weights\x18\x01 \x03(\x0b\x32).inferdeck.v1.RoutingProfile.WeightsEntry\x12\x0e\n\x06picker\x18\x02 \x01(\t\x12\x13\n\x0btemperature\x18\x03 \x01(\x01\x1a.\n\x0cWeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'control_plane.contracts.v1.routing_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ROUTING']._serialized_start=58
-  _globals['_ROUTING']._serialized_end=84
+  _globals['_ROUTING_PROFILESENTRY']._loaded_options = None
+  _globals['_ROUTING_PROFILESENTRY']._serialized_options = b'8\001'
+  _globals['_ROUTINGPROFILE_WEIGHTSENTRY']._loaded_options = None
+  _globals['_ROUTINGPROFILE_WEIGHTSENTRY']._serialized_options = b'8\001'
+  _globals['_ROUTING']._serialized_start=59
+  _globals['_ROUTING']._serialized_end=219
+  _globals['_ROUTING_PROFILESENTRY']._serialized_start=142
+  _globals['_ROUTING_PROFILESENTRY']._serialized_end=219
+  _globals['_ROUTINGPROFILE']._serialized_start=222
+  _globals['_ROUTINGPROFILE']._serialized_end=383
+  _globals['_ROUTINGPROFILE_WEIGHTSENTRY']._serialized_start=337
+  _globals['_ROUTINGPROFILE_WEIGHTSENTRY']._serialized_end=383
 # @@protoc_insertion_point(module_scope)

@@ -17,7 +17,10 @@ class Filter(Protocol):
 
 
 class Scorer(Protocol):
-    """Rates every candidate from 0 (worst) to 1 (best), in the order given."""
+    """Rates every candidate from 0 (worst) to 1 (best), in the order given.
+
+    The scores follow from what is given and from nothing else: a decision that was kept is scored again that way.
+    """
 
     name: str
 

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from operator import mul
 from random import Random
+from typing import Final
 
+from control_plane.contracts.routing import BUILT_IN, RoutingProfile
 from control_plane.router.scheduling.candidate import Ask, Candidate
 from control_plane.router.scheduling.filters import USABLE
 from control_plane.router.scheduling.interfaces import Filter, Picker, Scorer
-from control_plane.router.scheduling.pickers import MaxRandomTies, RoundRobin
+from control_plane.router.scheduling.pickers import MaxRandomTies, RoundRobin, Softmax
 from control_plane.router.scheduling.scorers.inflight_tokens import InflightTokens
 from control_plane.router.scheduling.scorers.kv_headroom import KvHeadroom
 from control_plane.router.scheduling.scorers.queue_depth import QueueDepth
 
+SCORERS: Final[Mapping[str, Callable[[], Scorer]]] = {
+    scorer.name: scorer for scorer in (InflightTokens, QueueDepth, KvHeadroom)
+}
+"""Every scorer that a profile can weigh, by name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One choice: who was picked, what everyone scored, who was left out and why (worker id → name of the filter).
+    """One choice: who was picked, what everyone scored, who was left out and why.
 
     ``kept`` are those that passed the filters; ``columns`` has one list per scorer, ``weighted`` the weighted means,
-    all in the order of ``kept`` and from 0 to 1.
+    all in the order of ``kept`` and from 0 to 1. ``rejected`` has the name of each filter that left somebody out, and
+    whom.
     """
 
     profile: str
@@ -31,7 +40,12 @@ class Decision:
     scorers: tuple[str, ...] = ()
     columns: Sequence[Sequence[float]] = ()
     weighted: Sequence[float] = ()
-    left_out: dict[str, str] = field(default_factory=dict)
+    rejected: Sequence[tuple[str, Sequence[Candidate]]] = ()
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Worker id → name of the filter."""
+        return {candidate.worker_id: reason for reason, candidates in self.rejected for candidate in candidates}
 
     @property
     def scores(self) -> dict[str, tuple[float, ...]]:
@@ -54,19 +68,24 @@ class Profile:
     picker: Picker
     filters: tuple[Filter, ...] = USABLE
 
+    @property
+    def temperature(self) -> float:
+        """0 for a picker that has none."""
+        return self.picker.temperature if isinstance(self.picker, Softmax) else 0.0
+
     def decide(self, ask: Ask, candidates: Sequence[Candidate], now: float) -> Decision:
-        left_out: dict[str, str] = {}
+        rejected: list[tuple[str, Sequence[Candidate]]] = []
         kept: Sequence[Candidate] = candidates
         for rule in self.filters:
             passed = rule.keep(ask, kept, now)
             if len(passed) != len(kept):
                 stays = set(map(id, passed))
-                left_out.update((c.worker_id, rule.name) for c in kept if id(c) not in stays)
+                rejected.append((rule.name, [c for c in kept if id(c) not in stays]))
             kept = passed
         if not kept:
-            return Decision(self.name, ask.model, None, left_out=left_out)
+            return Decision(self.name, ask.model, None, rejected=rejected)
         columns = [scorer.score(ask, kept, now) for scorer, _ in self.scorers]
-        weighted = _means(columns, [weight for _, weight in self.scorers])
+        weighted = weighted_means(columns, [weight for _, weight in self.scorers])
         return Decision(
             self.name,
             ask.model,
@@ -75,12 +94,12 @@ class Profile:
             tuple(scorer.name for scorer, _ in self.scorers),
             columns,
             weighted,
-            left_out,
+            rejected,
         )
 
 
-def _means(columns: Sequence[Sequence[float]], weights: Sequence[float]) -> Sequence[float]:
-    """The weighted mean of each row."""
+def weighted_means(columns: Sequence[Sequence[float]], weights: Sequence[float]) -> Sequence[float]:
+    """The weighted mean of each row; there is at least one column."""
     if len(columns) == 1:
         return columns[0]
     whole = sum(weights)
@@ -88,22 +107,21 @@ def _means(columns: Sequence[Sequence[float]], weights: Sequence[float]) -> Sequ
     return [sum(map(mul, row, shares)) for row in zip(*columns, strict=True)]
 
 
-def _least_load(rng: Random) -> Profile:
-    return Profile("least_load", ((InflightTokens(), 1.0),), MaxRandomTies(rng))
+def build(name: str, routing: RoutingProfile, rng: Random) -> Profile:
+    """The profile that is described. Raises KeyError for a scorer or picker of another version."""
+    if unknown := routing.weights.keys() - SCORERS.keys():
+        raise KeyError(", ".join(sorted(unknown)))
+    weighed = tuple((make(), routing.weights[scorer]) for scorer, make in SCORERS.items() if scorer in routing.weights)
+    return Profile(name, weighed, _PICKERS[routing.picker](rng, routing))
 
 
-def _balanced(rng: Random) -> Profile:
-    """Also what workers say of themselves: for workers that several routers load, or whose KV cache fills first."""
-    return Profile("balanced", ((InflightTokens(), 2.0), (QueueDepth(), 1.0), (KvHeadroom(), 1.0)), MaxRandomTies(rng))
+_PICKERS: Final[Mapping[str, Callable[[Random, RoutingProfile], Picker]]] = {
+    "max": lambda rng, _: MaxRandomTies(rng),
+    "softmax": lambda rng, routing: Softmax(rng, routing.temperature),
+    "round_robin": lambda _, __: RoundRobin(),
+}
 
-
-def _round_robin(rng: Random) -> Profile:
-    return Profile("round_robin", ((InflightTokens(), 1.0),), RoundRobin())
-
-
-PROFILES: dict[str, Callable[[Random], Profile]] = {
-    "least_load": _least_load,
-    "balanced": _balanced,
-    "round_robin": _round_robin,
+PROFILES: Final[Mapping[str, Callable[[Random], Profile]]] = {
+    name: partial(build, name, routing) for name, routing in BUILT_IN.items()
 }
 """Every profile that can be named in the settings."""

@@ -21,7 +21,8 @@ from control_plane.contracts.key_spec import assigned as key_assigned
 from control_plane.contracts.key_spec import check, grant_of
 from control_plane.contracts.policy import DEFAULT_TIERS, Limits, Policy, Tier
 from control_plane.contracts.policy_document import assigned, differences, document_of, policy_of
-from control_plane.contracts.routing import PROFILES, Routing
+from control_plane.contracts.profile_document import LARGEST_TEMPERATURE, LEAST_TEMPERATURE
+from control_plane.contracts.routing import BUILT_IN, PROFILES, SCORERS, Routing, RoutingProfile
 from control_plane.contracts.v1 import access_pb2 as pb
 from control_plane.contracts.wire.convert import from_wire, to_wire
 
@@ -40,13 +41,24 @@ TIERS = st.builds(
     st.floats(0, 3600),
     MODELS.filter(lambda models: all(model.isprintable() for model in models)),
 )
+PROFILE_NAMES = st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9_-]{0,20}[A-Za-z0-9])?", fullmatch=True).filter(
+    lambda name: name not in BUILT_IN
+)
+WEIGHTS = st.dictionaries(st.sampled_from(SCORERS), st.floats(0, 1000, exclude_min=True), min_size=1)
+ROUTING_PROFILES = st.builds(RoutingProfile, WEIGHTS, st.sampled_from(["max", "round_robin"])) | st.builds(
+    RoutingProfile, WEIGHTS, st.just("softmax"), st.floats(LEAST_TEMPERATURE, LARGEST_TEMPERATURE)
+)
 POLICIES = st.builds(
     Policy,
     st.integers(0, 2**31),
     st.dictionaries(NAMES, TIERS, min_size=1, max_size=4),
     st.dictionaries(NAMES, LIMITS.filter(lambda limits: limits != Limits()), max_size=4),
     st.sampled_from(["open", "closed"]),
-    st.builds(Routing, st.sampled_from(["", *PROFILES])),
+    st.builds(
+        lambda profiles, pick: Routing(pick(["", *PROFILES, *profiles]), profiles),
+        st.dictionaries(PROFILE_NAMES, ROUTING_PROFILES, max_size=3),
+        st.sampled_from([lambda names: names[0], lambda names: names[1], lambda names: names[-1]]),
+    ),
     st.builds(Keeping, st.integers(1, 10**12), st.dictionaries(NAMES, st.integers(1, 10**12), max_size=3)),
 )
 
@@ -102,7 +114,13 @@ def test_any_document_is_a_policy_or_refused_by_the_name_of_a_field(document: An
     assert policy is None or policy_of(document_of(policy)) == policy
 
 
-@given(st.text(max_size=40) | st.from_regex(r"(tiers|tenants)\.[a-z]{1,5}(\.[a-z_]{1,8})?=[a-z0-9.,-]{0,6}"))
+@given(
+    st.text(max_size=40)
+    | st.from_regex(r"(tiers|tenants)\.[a-z]{1,5}(\.[a-z_]{1,8})?=[a-z0-9.,-]{0,6}")
+    | st.from_regex(
+        r"routing\.profiles\.[a-z]{1,3}\.(weights\.(queue_depth|x)|picker|temperature)=(softmax|max|[0-9.]{1,3})"
+    )
+)
 def test_any_assignment_does_something_or_is_refused_by_name(text: str) -> None:
     after = tried(lambda: assigned(Policy(), (text,)))
     assert after is None or policy_of(document_of(after)) == after
@@ -166,6 +184,17 @@ def test_assignments_are_done_one_by_one() -> None:
         ("rpm=5", "rpm", "tiers.NAME.FIELD"),
         ("routing.profile=best", "routing.profile", "no profile; there are least_load"),
         ("routing.colour=red", "routing.colour", "unknown field 'colour'; there are profile"),
+        ("routing.profiles.mine.picker=max", "routing.profiles.mine.weights", "at least one scorer needs a weight"),
+        ("routing.profiles.mine.weights.prefx=1", "routing.profiles.mine.weights.prefx", "unknown scorer"),
+        ("routing.profiles.mine.weights.queue_dept=1", "routing.profiles.mine.weights.queue_dept", "mean queue_depth"),
+        ("routing.profiles.mine.weights.queue_depth=0", "routing.profiles.mine.weights.queue_depth", "above 0"),
+        ("routing.profiles.mine.weights.queue_depth=nan", "routing.profiles.mine.weights.queue_depth", "above 0"),
+        ("routing.profiles.mine.weights.queue_depth=many", "routing.profiles.mine.weights.queue_depth", "no number"),
+        ("routing.profiles.mine.colour=red", "routing.profiles.mine.colour", "unknown field 'colour'"),
+        ("routing.profiles.mine=5", "routing.profiles.mine", "which field"),
+        ("routing.profiles.mine=none", "routing.profiles.mine", "no such profile"),
+        ("routing.profiles.balanced.weights.queue_depth=1", "routing.profiles.balanced", "comes with the program"),
+        ("routing.profiles.a b.weights.queue_depth=1", "routing.profiles", "no profile's name"),
         ("tiers.free.rpm", "tiers.free.rpm", "not FIELD=VALUE"),
     ],
 )
@@ -174,6 +203,52 @@ def test_what_is_wrong_with_an_assignment(assignment: str, param: str, words: st
         assigned(Policy(), (assignment,))
     assert caught.value.param == param
     assert words in caught.value.message
+
+
+def test_profiles_of_ones_own_are_made_changed_and_taken_away() -> None:
+    made = assigned(
+        Policy(),
+        (
+            "routing.profiles.mine.weights.queue_depth=1",
+            "routing.profiles.mine.weights.inflight_tokens=2.5",
+            "routing.profiles.mine.picker=softmax",
+            "routing.profile=mine",
+        ),
+    )
+    weights = {"inflight_tokens": 2.5, "queue_depth": 1.0}
+    assert made.routing == Routing("mine", {"mine": RoutingProfile(weights, "softmax", 0.1)})
+    assert made.routing.named("mine") == made.routing.profiles["mine"]
+    cooler = assigned(
+        made, ("routing.profiles.mine.temperature=0.02", "routing.profiles.mine.weights.queue_depth=none")
+    )
+    assert cooler.routing.profiles["mine"] == RoutingProfile({"inflight_tokens": 2.5}, "softmax", 0.02)
+    best = assigned(cooler, ("routing.profiles.mine.picker=max",))
+    assert best.routing.profiles["mine"] == RoutingProfile({"inflight_tokens": 2.5})
+    with pytest.raises(InvalidRequest, match="in use cannot be taken away") as caught:
+        assigned(best, ("routing.profiles.mine=none",))
+    assert (caught.value.param, caught.value.hint) == ("routing.profile", "inferdeck policy set routing.profile=none")
+    assert assigned(best, ("routing.profiles.mine=none", "routing.profile=balanced")).routing == Routing("balanced")
+    with pytest.raises(InvalidRequest, match="did you mean mine"):
+        assigned(best, ("routing.profiles.mime.picker=max",))
+
+
+@pytest.mark.parametrize(
+    ("profile", "param"),
+    [
+        ({"weights": {"queue_depth": 1}, "picker": "best"}, "routing.profiles.p.picker"),
+        ({"weights": {"queue_depth": 1}, "temperature": 1}, "routing.profiles.p.temperature"),
+        ({"weights": {"queue_depth": 1}, "picker": "softmax", "temperature": 0}, "routing.profiles.p.temperature"),
+        ({"weights": {"queue_depth": True}}, "routing.profiles.p.weights.queue_depth"),
+        ({"weights": []}, "routing.profiles.p.weights"),
+        ({"weight": {"queue_depth": 1}}, "routing.profiles.p.weight"),
+        ("balanced", "routing.profiles.p"),
+    ],
+)
+def test_what_is_wrong_with_a_profile(profile: Any, param: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        policy_of({"tiers": {"free": {}}, "routing": {"profiles": {"p": profile}}})
+    assert caught.value.param == param
+    assert caught.value.message.startswith(param)
 
 
 def test_an_unknown_field_is_told_with_the_one_that_was_meant() -> None:
