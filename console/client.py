@@ -19,8 +19,10 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its own lines would mix with 
 import grpc
 
 from console.access_client import AccessClient
+from console.decision_client import DecisionClient
 from console.history_client import HistoryClient
 from console.home import Home, Target, Unreachable, target_for
+from control_plane.contracts.decision import DecisionView
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.failure import Failure
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, RequestView, ShutdownProgress, Snapshot
@@ -89,6 +91,7 @@ class OperatorClient:
         self._made_stub = make_stub(channel)
         self._made_access = AccessClient(channel, self._unary)
         self._made_history = HistoryClient(channel, self._unary)
+        self._made_decisions = DecisionClient(channel, self._unary)
         return channel
 
     def _follow_credentials(self) -> None:
@@ -113,6 +116,12 @@ class OperatorClient:
         """Conversations."""
         self._follow_credentials()
         return self._made_history
+
+    @property
+    def decisions(self) -> DecisionClient:
+        """Why requests went where they went."""
+        self._follow_credentials()
+        return self._made_decisions
 
     async def get_snapshot(self, *, finished_requests: bool = False) -> Snapshot:
         request = pb.GetSnapshotRequest(finished_requests=finished_requests)
@@ -192,6 +201,10 @@ class OperatorClient:
     async def timeline(self, request_id: str) -> Timeline:
         """Where a request's time went, with what its worker's engine keeps of its steps."""
         return from_wire(await self._unary(self._stub.GetTimeline, pb.TimelineRequest(request_id=request_id)), Timeline)
+
+    def follow_decisions(self) -> AsyncGenerator[tuple[DecisionView, ...], None]:
+        """The routers' last decisions, then the new ones as they come."""
+        return self.decisions.follow()
 
     def shutdown(self, grace_s: float = 0.0) -> AsyncGenerator[ShutdownProgress, None]:
         """Stop everything. The control plane ends after the last message."""

@@ -24,6 +24,8 @@ class Kind(IntEnum):
     TABLES = 8
     """protobuf ``StepFrame`` without steps, in keyframes: where the steps of the worker ``subject`` stand, for a reader
     that begins here. Who has read what came before knows it."""
+    DECISION = 9
+    """protobuf ``DecisionView`` of the request that ``subject`` names, with the best few of its candidates."""
 
 
 @dataclass(frozen=True, slots=True)

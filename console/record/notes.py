@@ -11,6 +11,9 @@ from console.record.file_header import json_object
 EVENTS: Final = "events"
 """The subject of a gap in which events are not heard. No worker's id: those end with a number."""
 
+DECISIONS: Final = "decisions"
+"""The subject of a gap in which the routers' decisions are not heard."""
+
 
 @dataclass(frozen=True, slots=True)
 class Gap:

@@ -20,8 +20,9 @@ from console.record.batches import Batches
 from console.record.changes import changes
 from console.record.file_header import Session
 from console.record.kinds import Kind, Record
-from console.record.notes import EVENTS, End, Gap
+from console.record.notes import DECISIONS, EVENTS, End, Gap
 from console.record.writer import RecordingWriter
+from control_plane.contracts.decision import DecisionView
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.fleet import Event, Snapshot
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceState
@@ -48,6 +49,8 @@ class Source(Protocol):
 
     def watch_steps(self, worker_id: str, from_step: int = 0, live: bool = True) -> AsyncIterator[StepFrame]: ...
 
+    def follow_decisions(self) -> AsyncIterator[tuple[DecisionView, ...]]: ...
+
 
 Connect = Callable[[], AbstractAsyncContextManager[Source]]
 """A connection to the platform as it is found now. Raises an InferDeckError where there is none."""
@@ -61,6 +64,7 @@ class Tally:
     snapshots: int = 0
     steps: int = 0
     events: int = 0
+    decisions: int = 0
     gaps: int = 0
 
 
@@ -100,6 +104,7 @@ class Recorder:
         self._instances: dict[str, str] = {}
         self._followers: dict[str, asyncio.Task[None]] = {}
         self._known: OrderedDict[tuple[float, int], None] = OrderedDict()
+        self._decided: OrderedDict[tuple[str, float, int], None] = OrderedDict()
         self._add(Kind.SESSION, session.to_json())
 
     async def run(self, until: asyncio.Event) -> None:
@@ -150,6 +155,9 @@ class Recorder:
             events = asyncio.create_task(
                 self._keep_hearing(EVENTS, lambda: self._hear_events(source), lambda: self.tally.events)
             )
+            decisions = asyncio.create_task(
+                self._keep_hearing(DECISIONS, lambda: self._hear_decisions(source), lambda: self.tally.decisions)
+            )
             try:
                 async with _closing(source.watch(INTERVAL_S, finished_requests=True)) as stream:
                     while True:
@@ -163,7 +171,8 @@ class Recorder:
                         await self._space.wait()
             finally:
                 events.cancel()
-                await asyncio.gather(events, return_exceptions=True)
+                decisions.cancel()
+                await asyncio.gather(events, decisions, return_exceptions=True)
                 await self._leave_workers(())
 
     def _take(self, snapshot: Snapshot) -> None:
@@ -210,6 +219,21 @@ class Recorder:
                     self.tally.events += 1
                     await self._space.wait()
         return "the events ended"
+
+    async def _hear_decisions(self, source: Source) -> str:
+        """Each once: a connection begins with those that a router has kept."""
+        async with _closing(source.follow_decisions()) as stream:
+            async for decisions in stream:
+                for decision in decisions:
+                    mark = (decision.router_id, decision.at_unix, decision.number)
+                    if mark not in self._decided:
+                        self._add(Kind.DECISION, packed(decision), decision.request_id)
+                        self._decided[mark] = None
+                        if len(self._decided) > _EVENTS_KNOWN:
+                            self._decided.popitem(last=False)
+                        self.tally.decisions += 1
+                await self._space.wait()
+        return "the decisions ended"
 
     async def _follow_workers(self, source: Source, snapshot: Snapshot) -> None:
         present = {worker.id: worker.info.instance_id if worker.info else "" for worker in snapshot.workers}

@@ -13,12 +13,13 @@ from console.record.file_header import Session
 from console.record.kinds import Kind, Record
 from console.record.notes import End, Gap
 from console.record.reader import RecordingReader
+from control_plane.contracts.decision import DecisionView
 from control_plane.contracts.errors import InvalidRequest
 from control_plane.contracts.fleet import Event, Snapshot
 from control_plane.contracts.step import StepFrame
 from control_plane.contracts.wire.packed import unpacked
 
-Value = Snapshot | StepFrame | Event | Gap | End | Session
+Value = Snapshot | StepFrame | Event | DecisionView | Gap | End | Session
 
 _LATE_S: Final = 2.0
 """Events are this much older when they are heard, at most; older ones are history."""
@@ -28,8 +29,8 @@ SNAPSHOTS: Final = (Kind.SNAPSHOT, Kind.CHANGES)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something that became known at ``unix``. ``subject`` is a worker's id, or "" for the platform; ``anew``: a
-    snapshot or block tables that stand here so that reading can begin, and repeat what was known."""
+    """Something that became known at ``unix``. ``subject`` is a worker's or request's id, or "" for the platform;
+    ``anew``: a snapshot or block tables that stand here so that reading can begin, and repeat what was known."""
 
     unix: float
     value: Value
@@ -64,6 +65,7 @@ class Recording:
         self.first_unix = reader.first_unix
         self.last_unix = reader.last_unix
         self.unreadable = 0
+        self._decisions: tuple[Record, ...] | None = None
         self._found: tuple[tuple[tuple[float, Event], ...], tuple[Landmark, ...]] | None = None
 
     def entries(self, first_frame: int = 0, *, only: tuple[Kind, ...] = ()) -> Iterator[Entry]:
@@ -133,6 +135,29 @@ class Recording:
             self._found = tuple(events), tuple(marks)
         return self._found
 
+    def decisions(self, until: float, *, request_id: str = "", most: int = 0) -> list[DecisionView]:
+        """Those that were recorded up to this time, oldest first and each once; of one request where it is named, and
+        at most the last so many."""
+        records = self._decision_records()
+        records = records[: bisect_right(records, until, key=lambda record: record.unix)]
+        if request_id:
+            records = tuple(record for record in records if record.subject == request_id)
+        found: dict[tuple[str, float, int], DecisionView] = {}
+        for record in records[-most:]:
+            with suppress(InvalidRequest):
+                decision = unpacked(record.payload, DecisionView)
+                found[decision.router_id, decision.at_unix, decision.number] = decision
+        return list(found.values())
+
+    def _decision_records(self) -> tuple[Record, ...]:
+        """As they are written: there may be very many, and few are asked for."""
+        if self._decisions is None:
+            frames = [n for n, frame in enumerate(self.reader.frames) if frame.head.holds(Kind.DECISION)]
+            self._decisions = tuple(
+                record for number in frames for record in self.reader.records(number) if record.kind == Kind.DECISION
+            )
+        return self._decisions
+
     def snapshot_after(self, unix: float) -> float | None:
         """When the next snapshot came, None behind the last one."""
         for index, frame in enumerate(self.reader.frames):
@@ -170,6 +195,8 @@ def _entry(record: Record, before: tuple[Snapshot, float] | None) -> Entry | Non
             return Entry(at, unpacked(payload, StepFrame), subject, anew=True)
         case Kind.EVENT:
             return Entry(at, unpacked(payload, Event))
+        case Kind.DECISION:
+            return Entry(at, unpacked(payload, DecisionView), subject)
         case Kind.GAP:
             return Entry(at, Gap.from_json(payload), subject)
         case Kind.END:

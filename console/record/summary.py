@@ -10,6 +10,7 @@ from console.record.kinds import Kind
 from console.record.notes import End, Gap
 from console.record.reader import Damage
 from console.record.recording import Recording
+from control_plane.contracts.decision import DecisionView
 from control_plane.contracts.fleet import Event, Snapshot
 from control_plane.contracts.step import StepFrame
 
@@ -43,6 +44,7 @@ class Summary:
     workers: tuple[str, ...]
     requests: int
     events: int
+    decisions: int
     steps: dict[str, int]
     gaps: tuple[NotRecorded, ...]
     damages: tuple[Damage, ...]
@@ -75,6 +77,7 @@ def summary(recording: Recording, name: str) -> Summary:
     workers: dict[str, None] = {}
     requests: set[str] = set()
     events: set[tuple[float, int]] = set()
+    decisions: set[tuple[str, float, int]] = set()
     steps: dict[str, _Steps] = {}
     gaps: list[NotRecorded] = []
     ended = ""
@@ -88,6 +91,8 @@ def summary(recording: Recording, name: str) -> Summary:
                 requests.update(request.id for request in snapshot.requests)
             case Event() as event:
                 events.add((event.at_unix, event.seq))
+            case DecisionView() as decision:
+                decisions.add((decision.router_id, decision.at_unix, decision.number))
             case StepFrame() as frame:
                 steps.setdefault(entry.subject, _Steps()).add(frame)
             case Gap(reason):
@@ -109,6 +114,7 @@ def summary(recording: Recording, name: str) -> Summary:
         workers=tuple(workers),
         requests=len(requests),
         events=len(events),
+        decisions=len(decisions),
         steps={worker: seen.count for worker, seen in steps.items()},
         gaps=tuple(gaps),
         damages=tuple(reader.damages),

@@ -26,9 +26,11 @@ from console.tui.collector import (
     KEYS_S,
     SILENCE_S,
     ask_blocks,
+    ask_explanation,
     ask_timeline,
     collect,
     follow,
+    follow_decisions,
     follow_keys,
     follow_steps,
 )
@@ -36,8 +38,10 @@ from console.tui.command import BadCommand, Command, parse
 from console.tui.feed import Feed, Operator
 from console.tui.live.board import Board, View
 from console.tui.messages import (
+    Decided,
     DrainEnded,
     DrainMoved,
+    Explained,
     Heard,
     KeysRead,
     Learnt,
@@ -109,6 +113,7 @@ class ConsoleApp(App[int]):
         self._watching: tuple[str, object] = ("", None)
         self._step_watcher: Worker[None] | None = None
         self._key_reader: tuple[object | None, Worker[None] | None] = (None, None)
+        self._decision_reader: tuple[object | None, Worker[None] | None] = (None, None)
         self.register_theme(THEME)
         self.theme = self.look.theme
         self.set_class(self.look.plain, "-plain")
@@ -217,6 +222,14 @@ class ConsoleApp(App[int]):
         if current is not None:
             current.timed(message)
 
+    def on_explained(self, message: Explained) -> None:
+        if self.is_running and (current := self._navigator.current) is not None:
+            current.explained(message)
+
+    def on_decided(self, message: Decided) -> None:
+        if self.is_running and (current := self._navigator.current) is not None:
+            current.decided(message)
+
     def on_keys_read(self, message: KeysRead) -> None:
         if self.is_running and (current := self._navigator.current) is not None:
             current.keys_read(message)
@@ -260,6 +273,18 @@ class ConsoleApp(App[int]):
             running.cancel()
         wanted = partial(follow_keys, self._feed, self.post_message, every_s=self._keys_s)
         self._key_reader = (reader, self._start("keys", wanted) if reader is not None else None)
+
+    def read_decisions(self, reader: object | None) -> None:
+        before, running = self._decision_reader
+        if before is reader:
+            return
+        if running is not None:
+            running.cancel()
+        wanted = partial(follow_decisions, self._feed, self.post_message)
+        self._decision_reader = (reader, self._start("decisions", wanted) if reader is not None else None)
+
+    def ask_explanation(self, request_id: str) -> None:
+        self._start("explanation", partial(ask_explanation, self._feed, request_id, self.post_message))
 
     def ask_blocks(self, worker_id: str) -> None:
         self._start("blocks", partial(ask_blocks, self._feed, worker_id, self.post_message))
@@ -317,7 +342,7 @@ class ConsoleApp(App[int]):
                 self.pause()
             case "logs":
                 self.go(Route("logs", command.target or "control-plane"))
-            case "worker" | "request" | "engine":
+            case "worker" | "request" | "engine" | "explain":
                 self.go(Route(command.verb, command.target))
             case view if view in BASES:
                 self.go(Route(view))

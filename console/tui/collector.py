@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 from textual.message import Message
 
 from console.tui.feed import Feed
-from console.tui.messages import Heard, KeysRead, Learnt, LinkLost, LogRead, Stepped, Timed
+from console.tui.messages import Decided, Explained, Heard, KeysRead, Learnt, LinkLost, LogRead, Stepped, Timed
 from control_plane.contracts.errors import InferDeckError, Unavailable
 from control_plane.contracts.fleet import Event
 
@@ -118,6 +118,31 @@ async def ask_timeline(feed: Feed, request_id: str, post: Post) -> None:
     """Where a request's time went. No answer is no news: its stages are known from the snapshot."""
     with suppress(InferDeckError), one_call():
         post(Timed(request_id, await feed.timeline(request_id)))
+
+
+async def ask_explanation(feed: Feed, request_id: str, post: Post) -> None:
+    """Why a request went where it went."""
+    try:
+        with one_call():
+            news = Explained(request_id, await feed.explain(request_id))
+    except InferDeckError as failure:
+        news = Explained(request_id, error=failure.message)
+    post(news)
+
+
+async def follow_decisions(feed: Feed, post: Post, *, retry_s: float = 1.0) -> None:
+    """Hear of decisions for ever; when they end, begin anew."""
+    while True:
+        try:
+            with one_call():
+                anew = True
+                async with closing(feed.decisions()) as stream:
+                    async for decisions in stream:
+                        post(Decided(decisions, anew=anew))
+                        anew = False
+        except InferDeckError as failure:
+            post(Decided(error=failure.message))
+        await asyncio.sleep(retry_s)
 
 
 async def ask_blocks(feed: Feed, worker_id: str, post: Post) -> None:

@@ -86,6 +86,14 @@ class Deck(Protocol):
         """Ask where a request's time went; the answer comes to the current screen as ``Timed``."""
         ...
 
+    def ask_explanation(self, request_id: str) -> None:
+        """Ask why a request went where it went; the answer comes to the current screen as ``Explained``."""
+        ...
+
+    def read_decisions(self, reader: object | None) -> None:
+        """Hear of decisions, as long as there is a reader; they come to the current screen as ``Decided``."""
+        ...
+
     def set_trace(self, worker_id: str, mode: TraceMode, every: int) -> None:
         """Trace no step of a worker's engine, every so many, or all; how it stands then comes as ``Stepped``."""
         ...

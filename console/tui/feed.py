@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from control_plane.contracts.access import KeyList
+from control_plane.contracts.decision import DecisionView
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, Snapshot
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, TraceState
 from control_plane.contracts.timeline import Timeline
@@ -42,6 +43,14 @@ class Feed(Protocol):
 
     async def timeline(self, request_id: str) -> Timeline:
         """Where a request's time went, with its engine's steps. Raises NotFound for one that is not known any more."""
+        ...
+
+    async def explain(self, request_id: str) -> tuple[DecisionView, ...]:
+        """Every decision about a request, oldest first. Raises NotFound for one that is not known any more."""
+        ...
+
+    def decisions(self) -> AsyncIterator[tuple[DecisionView, ...]]:
+        """The last decisions, then the new ones as they come; oldest first. May end: ask anew, and it begins anew."""
         ...
 
     async def keys(self) -> KeyList:

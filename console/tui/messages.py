@@ -8,6 +8,7 @@ from textual.message import Message
 
 from console.tui.order import Order
 from control_plane.contracts.access import KeyList
+from control_plane.contracts.decision import DecisionView
 from control_plane.contracts.fleet import DrainProgress, Event, Snapshot
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceState
 from control_plane.contracts.timeline import Timeline
@@ -82,6 +83,24 @@ class Timed(Message):
 
     request_id: str
     timeline: Timeline
+
+
+@dataclass
+class Explained(Message):
+    """Why a request went where it went, or why that cannot be told."""
+
+    request_id: str
+    decisions: tuple[DecisionView, ...] = ()
+    error: str = ""
+
+
+@dataclass
+class Decided(Message):
+    """New decisions of the routers, oldest first, or why they cannot be told. ``anew``: they are all that there are."""
+
+    decisions: tuple[DecisionView, ...] = ()
+    error: str = ""
+    anew: bool = False
 
 
 @dataclass

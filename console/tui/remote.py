@@ -9,6 +9,7 @@ from console.client import OperatorClient
 from console.home import Home, Target, Unreachable
 from console.tui.collector import closing
 from control_plane.contracts.access import KeyList
+from control_plane.contracts.decision import DecisionView
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, Snapshot
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, TraceState
 from control_plane.contracts.timeline import Timeline
@@ -57,6 +58,12 @@ class Remote:
 
     async def timeline(self, request_id: str) -> Timeline:
         return await self._connected().timeline(request_id)
+
+    async def explain(self, request_id: str) -> tuple[DecisionView, ...]:
+        return (await self._connected().decisions.explain(request_id)).decisions
+
+    def decisions(self) -> AsyncIterator[tuple[DecisionView, ...]]:
+        return self._connected().decisions.follow()
 
     async def keys(self) -> KeyList:
         return await self._connected().access.keys()

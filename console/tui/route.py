@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-BASES = ("workers", "requests", "pools", "events", "keys")
+BASES = ("workers", "requests", "pools", "events", "keys", "decisions")
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """``view`` is one of BASES, "worker", "engine", "request" or "logs"; ``id`` is what the last four are about."""
+    """``view`` is one of BASES, "worker", "engine", "request", "explain" or "logs"; ``id`` is what the last five are
+    about."""
 
     view: str
     id: str = ""

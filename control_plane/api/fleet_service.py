@@ -1,4 +1,4 @@
-"""What routers hear and say: how to choose, endpoints and cancels down, requests and measurements up."""
+"""What routers hear and say: how to choose, endpoints, cancels and questions down, requests and answers up."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from control_plane.api.answering import Context, told
 from control_plane.api.routing_feed import RoutingFeed
 from control_plane.contracts.errors import InvalidRequest
 from control_plane.contracts.fleet import GatewayIdentity, RouterReport
+from control_plane.contracts.v1 import decision_pb2, operator_pb2_grpc, routing_pb2
 from control_plane.contracts.v1 import operator_pb2 as pb
-from control_plane.contracts.v1 import operator_pb2_grpc, routing_pb2
 from control_plane.contracts.wire.convert import from_wire, to_wire
 from control_plane.contracts.wire.status import abort_with
 from control_plane.fleet.platform import Platform
@@ -52,6 +52,7 @@ class FleetService(operator_pb2_grpc.FleetServicer):
                 asyncio.create_task(self._tell_routing(context, writing)),
                 asyncio.create_task(self._tell_endpoints(context, writing)),
                 asyncio.create_task(self._tell_cancels(session, context, writing)),
+                asyncio.create_task(self._ask(session, context, writing)),
             }
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in ended:
@@ -94,6 +95,12 @@ class FleetService(operator_pb2_grpc.FleetServicer):
         while (request_id := await session.cancels.get()) is not None:
             async with writing:
                 await context.write(pb.FleetUpdate(cancel=pb.CancelCommand(request_id=request_id)))
+
+    async def _ask(self, session: Session, context: Context, writing: asyncio.Lock) -> None:
+        while True:
+            question = to_wire(await session.questions.get(), decision_pb2.DecisionQuestion)
+            async with writing:
+                await context.write(pb.FleetUpdate(question=question))
 
     def _endpoints(self) -> pb.FleetUpdate:
         revision, at, built = self._built

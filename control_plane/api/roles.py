@@ -20,6 +20,9 @@ NEEDED: Final[Mapping[str, Role]] = MappingProxyType(
         "/inferdeck.v1.Operator/WatchSteps": _V,
         "/inferdeck.v1.Operator/GetBlocks": _V,
         "/inferdeck.v1.Operator/GetTimeline": _V,
+        "/inferdeck.v1.Operator/Explain": _V,
+        "/inferdeck.v1.Operator/ListDecisions": _V,
+        "/inferdeck.v1.Operator/ReplayDecisions": _V,
         # Both also only tell; what changes something asks for more (api/server.py).
         "/inferdeck.v1.Operator/SetTrace": _V,
         "/inferdeck.v1.Operator/Inject": _V,

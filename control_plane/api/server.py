@@ -19,6 +19,7 @@ from control_plane.api.access_service import AccessService, SecretChanged
 from control_plane.api.answering import Context, stream, unary
 from control_plane.api.auth import Access, OperatorAuth
 from control_plane.api.caller import require
+from control_plane.api.decision_desk import DecisionDesk
 from control_plane.api.fleet_service import FleetService
 from control_plane.api.history_service import HistoryService
 from control_plane.api.routing_feed import RoutingFeed
@@ -27,7 +28,7 @@ from control_plane.contracts.access import Role
 from control_plane.contracts.errors import Conflict, InvalidRequest
 from control_plane.contracts.identity import Peer
 from control_plane.contracts.step import TraceMode
-from control_plane.contracts.v1 import access_pb2_grpc, history_pb2_grpc, operator_pb2_grpc, worker_pb2
+from control_plane.contracts.v1 import access_pb2_grpc, decision_pb2, history_pb2_grpc, operator_pb2_grpc, worker_pb2
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.wire.channel import SERVER_OPTIONS
 from control_plane.contracts.wire.convert import to_wire
@@ -77,9 +78,9 @@ class ApiServer:
         self._server = grpc.aio.server(interceptors=gates, options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
         self._trail = trail = Trail(access.audit)
-        operator = _Operator(platform, trail)
-        operator_pb2_grpc.add_OperatorServicer_to_server(operator, self._server)  # type: ignore[no-untyped-call]
         self._routing = routing = RoutingFeed(access.policies)
+        operator = _Operator(platform, trail, routing)
+        operator_pb2_grpc.add_OperatorServicer_to_server(operator, self._server)  # type: ignore[no-untyped-call]
         self._feeding: asyncio.Task[None] | None = None
         service = AccessService(access, secret_changed, routing.policy_changed)
         access_pb2_grpc.add_AccessServicer_to_server(service, self._server)  # type: ignore[no-untyped-call]
@@ -116,8 +117,9 @@ class ApiServer:
 
 
 class _Operator(operator_pb2_grpc.OperatorServicer):
-    def __init__(self, platform: Platform, trail: Trail) -> None:
+    def __init__(self, platform: Platform, trail: Trail, routing: RoutingFeed) -> None:
         self._platform = platform
+        self._decisions = DecisionDesk(platform.decisions, routing)
         self._operations = platform.operations
         self._trail = trail
         self._built: dict[bool, tuple[int, float, pb.Snapshot]] = {}
@@ -180,6 +182,22 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
     @unary
     async def GetTimeline(self, request: pb.TimelineRequest, context: Context) -> pb.Timeline:  # noqa: N802
         return to_wire(await self._platform.timelines.of(request.request_id), pb.Timeline)
+
+    @unary
+    async def Explain(self, request: decision_pb2.ExplainRequest, context: Context) -> decision_pb2.Explanation:  # noqa: N802
+        return await self._decisions.explain(request)
+
+    @unary
+    async def ListDecisions(  # noqa: N802
+        self, request: decision_pb2.ListDecisionsRequest, context: Context
+    ) -> decision_pb2.DecisionList:
+        return await self._decisions.newest(request)
+
+    @unary
+    async def ReplayDecisions(  # noqa: N802
+        self, request: decision_pb2.ReplayDecisionsRequest, context: Context
+    ) -> decision_pb2.DecisionReplay:
+        return await self._decisions.again(request)
 
     @stream
     async def WatchSteps(  # noqa: N802

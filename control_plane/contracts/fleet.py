@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from control_plane.contracts.decision import DecisionAnswer
 from control_plane.contracts.worker import Load, WorkerInfo
 
 
@@ -260,3 +261,4 @@ class RouterReport:
     ttft: dict[str, Histogram] = field(default_factory=dict)
     itl: dict[str, Histogram] = field(default_factory=dict)
     cancels: tuple[CancelOutcome, ...] = ()
+    answers: tuple[DecisionAnswer, ...] = ()

@@ -114,3 +114,15 @@ GATEWAY_TOKENISE = Metric(
 GATEWAY_PROMPT_SIZE = Metric(
     "inferdeck_gateway_prompt_size_tokens", Kind.HISTOGRAM, "Prompt tokens per call.", ("model",), TOKENS
 )
+ROUTER_DECISIONS = Metric(
+    "inferdeck_router_decisions",
+    Kind.COUNTER,
+    "Endpoints that were picked for a call, by routing profile and worker; a call that is tried again counts again.",
+    ("profile", "worker"),
+)
+ROUTER_LEFT_OUT = Metric(
+    "inferdeck_router_endpoints_left_out",
+    Kind.COUNTER,
+    "Endpoints that could not be picked, by reason, summed over decisions; a call that waits counts once.",
+    ("reason",),
+)

@@ -14,6 +14,7 @@ from control_plane.contracts.fleet import RequestView, ShutdownProgress
 from control_plane.contracts.identity import Peer
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.controller import Controller
+from control_plane.fleet.decisions import Decisions
 from control_plane.fleet.events import Events
 from control_plane.fleet.gateways import Gateways
 from control_plane.fleet.launcher.base import Launcher
@@ -74,6 +75,7 @@ class Platform:
         self.operations = Operations(
             self.controller, self.pools, self.events, self.requests, self.routers, self.changes
         )
+        self.decisions = Decisions(self.requests, self.routers)
         self.conversations = Conversations(database)
         self._turns = Turns(database)
         self._patience = Patience()

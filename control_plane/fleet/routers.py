@@ -1,4 +1,4 @@
-"""The routers that have joined: one session each, what they report, and the cancels that go down to them."""
+"""The routers that have joined: one session each, what they report, and the cancels and questions that go down."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from control_plane.contracts.decision import DecisionQuestion
 from control_plane.contracts.fleet import CancelOutcome, GatewayIdentity, GatewayStats, Histogram, Latency, RouterReport
 from control_plane.contracts.histogram import LatencyHistogram
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.latency import RollingLatency
+from control_plane.fleet.questions import Questions
 from control_plane.fleet.requests import Requests
 
 CANCEL_TIMEOUT_S: Final = 3.0
@@ -24,13 +26,15 @@ _RATE_S: Final = 5.0
 
 @dataclass(slots=True)
 class Session:
-    """One router, from its hello on. ``cancels`` are the request ids that it is to be told; None ends it."""
+    """One router, from its hello on. ``cancels`` are the request ids that it is to be told; None ends it.
+    ``questions`` are those that it is to answer with a report."""
 
     identity: GatewayIdentity
     stats: GatewayStats = field(default_factory=GatewayStats)
     report_unix: float = 0.0
     left_at: float | None = None
     cancels: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
+    questions: asyncio.Queue[DecisionQuestion] = field(default_factory=asyncio.Queue)
     _latency: RollingLatency = field(default_factory=RollingLatency)
     _tokens: deque[tuple[float, int]] = field(default_factory=deque)
 
@@ -75,6 +79,7 @@ class Routers:
         self._on_limit_store = on_limit_store
         self._sessions: dict[str, Session] = {}
         self._asked: dict[str, dict[str, asyncio.Future[CancelOutcome]]] = {}
+        self.questions = Questions()
 
     def all(self) -> tuple[Session, ...]:
         """Every router that is known, joined or not, by id."""
@@ -114,6 +119,7 @@ class Routers:
             answer = self._asked.get(outcome.request_id, {}).get(session.identity.id)
             if answer is not None and not answer.done():
                 answer.set_result(outcome)
+        self.questions.heard(session.identity.id, report.answers)
         self._changes.bump()
 
     def leave(self, session: Session) -> None:
@@ -163,6 +169,7 @@ class Routers:
     def _end(self, session: Session) -> None:
         session.left_at = time.monotonic()
         session.cancels.put_nowait(None)
+        self.questions.left(session.identity.id)
         for answers in self._asked.values():
             answer = answers.get(session.identity.id)
             if answer is not None and not answer.done():

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import uvloop
+from prometheus_client import REGISTRY
 
 from control_plane import telemetry
 from control_plane.contracts.errors import InferDeckError, SettingsError
@@ -24,6 +25,7 @@ from control_plane.processes.complaint import exit_code, tell
 from control_plane.processes.grace import SIGNAL_GRACE_S
 from control_plane.processes.state_file import read_state
 from control_plane.router.embedded import EmbeddedRouter
+from control_plane.router.figures import RouterFigures
 from control_plane.settings import Home, Settings
 from control_plane.store import ApiKeys, Database, Turns
 from control_plane.store.journal import Journal
@@ -70,6 +72,7 @@ async def _gateway(home: Home, settings: Settings, gateway_id: str, port: int | 
             credentials=str(Keyring(home.tls).peer(Peer.GATEWAY, gateway_id)),
             fleet_secure=lambda: bool(read_state(home).get("api_secure")),
         )
+        REGISTRY.register(RouterFigures(router.dispatcher.placement.decisions))
         stop = asyncio.Event()
         _stop_on_signals(stop, router)
         await router.start()

@@ -11,6 +11,7 @@ from dataclasses import replace
 from random import Random
 
 from control_plane.contracts.call import CallHandle, CallSink, RoutedCall, TokenizerBundle
+from control_plane.contracts.decision import DecisionAnswer, DecisionQuestion
 from control_plane.contracts.errors import SettingsError
 from control_plane.contracts.fleet import (
     CancelOutcome,
@@ -21,6 +22,7 @@ from control_plane.contracts.fleet import (
     ModelView,
 )
 from control_plane.contracts.routing import BUILT_IN, Routing
+from control_plane.router.decisions import answering
 from control_plane.router.dispatcher import Dispatcher
 from control_plane.router.fleet_watch import FleetWatch
 from control_plane.router.forwarder import WorkerLink, fetch_tokenizer
@@ -153,6 +155,9 @@ class EmbeddedRouter:
 
     def cancel(self, request_id: str) -> CancelOutcome:
         return self.dispatcher.cancel(request_id)
+
+    def asked(self, question: DecisionQuestion) -> Callable[[], DecisionAnswer]:
+        return answering(self.dispatcher.placement.decisions, self._router_id, question)
 
     def account(self) -> Account:
         return self._ledger.take(time.monotonic())

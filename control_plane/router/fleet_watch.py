@@ -15,10 +15,12 @@ from typing import Any, Protocol, cast
 
 import grpc
 
+from control_plane.contracts.decision import DecisionAnswer, DecisionQuestion
 from control_plane.contracts.errors import SettingsError
 from control_plane.contracts.fleet import CancelOutcome, EndpointSet, GatewayIdentity, GatewayStats, RequestView
 from control_plane.contracts.identity import Peer
 from control_plane.contracts.routing import Routing
+from control_plane.contracts.v1 import decision_pb2
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.v1.operator_pb2_grpc import FleetStub
 from control_plane.contracts.wire.convert import from_wire, to_wire
@@ -48,6 +50,10 @@ class Reported(Protocol):
 
     def cancel(self, request_id: str) -> CancelOutcome: ...
 
+    def asked(self, question: DecisionQuestion) -> Callable[[], DecisionAnswer]:
+        """What is returned makes the answer, on any thread."""
+        ...
+
     def account(self) -> Account: ...
 
     def put_back(self, account: Account) -> None: ...
@@ -74,6 +80,8 @@ class FleetWatch:
         self._reported = reported
         self._credentials = credentials
         self._outcomes: list[CancelOutcome] = []
+        self._answers: list[decision_pb2.DecisionAnswer] = []
+        self._answering: set[asyncio.Task[None]] = set()
         self._news = asyncio.Event()
         self._stream: Any = None
         self._reporter: asyncio.Task[None] | None = None
@@ -145,6 +153,7 @@ class FleetWatch:
             self._stream = None
             self._reporter.cancel()
             stream.cancel()
+            self._answers.clear()  # whoever asked is gone
 
     def _take(self, update: pb.FleetUpdate) -> None:
         kind = update.WhichOneof("kind")
@@ -158,6 +167,21 @@ class FleetWatch:
         elif kind == "cancel":
             self._outcomes.append(self._reported.cancel(update.cancel.request_id))
             self.nudge()
+        elif kind == "question":
+            answer = self._reported.asked(from_wire(update.question, DecisionQuestion))
+            task = asyncio.get_running_loop().create_task(self._answer(answer))
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
+
+    async def _answer(self, answer: Callable[[], DecisionAnswer]) -> None:
+        """Beside the loop: hundreds of decisions are to be written out."""
+        try:
+            wire = await asyncio.to_thread(lambda: to_wire(answer(), decision_pb2.DecisionAnswer))
+        except Exception:
+            _log.exception("a question about decisions could not be answered")
+            return
+        self._answers.append(wire)
+        self.nudge()
 
     async def _report(self, stream: Any) -> None:
         try:
@@ -178,10 +202,11 @@ class FleetWatch:
     async def _send(self, stream: Any) -> tuple[float, float]:
         """Returns how long to wait before the next one at least and at most, in seconds."""
         begin = time.thread_time()
-        account, outcomes = self._reported.account(), self._outcomes
-        self._outcomes = []
+        account, outcomes, answers = self._reported.account(), self._outcomes, self._answers
+        self._outcomes, self._answers = [], []
         try:
             report = _to_wire(account, outcomes, self._reported.stats())
+            report.answers.extend(answers)
             spent_s = time.thread_time() - begin
             await stream.write(report)
         except BaseException:

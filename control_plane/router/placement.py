@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable
 
 from control_plane.contracts.errors import InternalError
 from control_plane.contracts.worker import Done
+from control_plane.router.decisions import Decisions
 from control_plane.router.expectation import Expectation
 from control_plane.router.ledger import Ledger
 from control_plane.router.migration import continued
 from control_plane.router.requests import Request
 from control_plane.router.scheduling.candidate import Ask
+from control_plane.router.scheduling.kept import Attempt
 from control_plane.router.scheduling.profile import Decision, Profile
 from control_plane.router.targets import Targets
 
 _log = logging.getLogger(__name__)
 
-DECISIONS_KEPT = 512
-
 
 class Placement:
-    """``decisions`` are the last ones that sent a call somewhere, oldest first. The profile may be exchanged."""
+    """``decisions`` are the last ones. The profile may be exchanged."""
 
     def __init__(self, profile: Profile, ledger: Ledger, clock: Callable[[], float]) -> None:
         self.profile = profile
-        self.decisions: deque[Decision] = deque(maxlen=DECISIONS_KEPT)
+        self.decisions = Decisions()
         self.targets = Targets(lambda model: self._expectation(model).whole)
         self._ledger = ledger
         self._clock = clock
@@ -43,6 +42,7 @@ class Placement:
         charge = self._expectation(call.model).of(prompt, output, request.choices)
         ask = Ask(call.model, prompt, prompt + output, charge, request.choices, call.priority, request.tried)
         decision = self.profile.decide(ask, self.targets.candidates(call.model), chosen_mono)
+        self.decisions.keep(self._attempt(request, chosen_mono), self.profile, ask, decision, chosen_mono)
         if decision.chosen is not None:
             target = self.targets.of(decision.chosen)
             assert target.link is not None
@@ -58,12 +58,17 @@ class Placement:
                 request.target = None
                 request.returned(self._clock())
                 raise InternalError("The call could not be sent to a worker.") from error
-            self.decisions.append(decision)
         return decision
 
     def learn(self, request: Request, done: Done) -> None:
         """A call ended well: the next ones are expected to be like it."""
         self._expectation(request.model).learn(done.prompt_tokens, done.output_tokens, request.choices)
+
+    def _attempt(self, request: Request, now: float) -> Attempt:
+        call, looks = request.call, self.decisions.looks(request.call.request_id)
+        at_unix = call.arrival_unix + (now - call.arrival_mono)
+        waited_s = now - request.queued_mono
+        return Attempt(call.request_id, request.attempts + 1, at_unix, waited_s, looks, len(request.said))
 
     def _expectation(self, model: str) -> Expectation:
         expectation = self._expectations.get(model)

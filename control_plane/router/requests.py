@@ -31,8 +31,9 @@ class Request:
     """Also the ``CallHandle`` that the gateway holds. Times are monotonic seconds, 0.0: not yet.
 
     ``number`` names the present attempt on its worker's stream, 0 while there is none. ``seq`` is the order of arrival.
-    ``charge`` is what the endpoint was charged for it, in tokens. ``delivered``: the present attempt has reached the
-    sink; ``begun``: any has. ``said`` are the tokens of the answer so far, of a call with one choice.
+    ``attempts`` is how often it was sent to a worker. ``charge`` is what the endpoint was charged for it, in tokens.
+    ``delivered``: the present attempt has reached the sink; ``begun``: any has. ``said`` are the tokens of the answer
+    so far, of a call with one choice.
     """
 
     __slots__ = (
@@ -41,6 +42,7 @@ class Request:
         "_lasts",
         "_owner",
         "aborted",
+        "attempts",
         "begun",
         "call",
         "charge",
@@ -80,6 +82,7 @@ class Request:
         self.target: Target | None = None
         self.number = 0
         self.charge = 0.0
+        self.attempts = 0
         self.retries = 0
         self.tried: set[str] = set()
         self.queued_mono = now
@@ -113,6 +116,7 @@ class Request:
         self.spans.append(Stage("queue", self.queued_mono - arrival, chosen_mono - self.queued_mono))
         self.spans.append(Stage("route", chosen_mono - arrival, now - chosen_mono))
         self.number = number
+        self.attempts += 1
         self.target = target
         self.worker_id = target.worker_id
         self.meter = meter

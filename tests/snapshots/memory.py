@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from control_plane.contracts.access import KeyList, KeySpec, KeyView
+from control_plane.contracts.decision import DecisionView
 from control_plane.contracts.errors import InferDeckError, NotFound
 from control_plane.contracts.fleet import (
     ActionResult,
@@ -49,6 +50,8 @@ class MemoryPlatform:
     snapshot: BlockSnapshot | InferDeckError = field(default_factory=lambda: NotFound("no such worker"))
     times: Timeline | InferDeckError = field(default_factory=lambda: NotFound("no such request"))
     keys_there: KeyList | InferDeckError = field(default_factory=lambda: keys())
+    decided: tuple[DecisionView, ...] | InferDeckError = ()
+    decision_queue: asyncio.Queue[tuple[DecisionView, ...] | InferDeckError] = field(default_factory=asyncio.Queue)
     step_queue: asyncio.Queue[StepFrame | InferDeckError] = field(default_factory=asyncio.Queue)
     log_queue: asyncio.Queue[bytes | InferDeckError] = field(default_factory=asyncio.Queue)
     drain_queue: asyncio.Queue[DrainProgress | InferDeckError] = field(default_factory=asyncio.Queue)
@@ -95,6 +98,25 @@ class MemoryPlatform:
             raise self.times
         return self.times
 
+    async def explain(self, request_id: str) -> tuple[DecisionView, ...]:
+        self.calls.append(("explain", request_id))
+        if isinstance(self.decided, InferDeckError):
+            raise self.decided
+        found = tuple(decision for decision in self.decided if decision.request_id == request_id)
+        if not found:
+            raise NotFound(f"the decisions about request/{request_id} are not kept any more")
+        return found
+
+    async def decisions(self) -> AsyncIterator[tuple[DecisionView, ...]]:
+        if isinstance(self.decided, InferDeckError):
+            raise self.decided
+        yield self.decided
+        while True:
+            item = await self.decision_queue.get()
+            if isinstance(item, InferDeckError):
+                raise item
+            yield item
+
     async def keys(self) -> KeyList:
         if isinstance(self.keys_there, InferDeckError):
             raise self.keys_there
@@ -137,7 +159,7 @@ class MemoryPlatform:
     @property
     def done(self) -> list[tuple[Any, ...]]:
         """The orders that were really given."""
-        return [call for call in self.calls if call[0] not in ("logs", "steps", "blocks", "timeline")]
+        return [call for call in self.calls if call[0] not in ("logs", "steps", "blocks", "timeline", "explain")]
 
     def _act(self, *call: Any, dry_run: bool) -> ActionResult:
         if self.refuse is not None:

@@ -15,11 +15,20 @@ from console.tui.messages import Heard, LinkLost, Timed
 from console.tui.render.look import PLAIN, RICH_LOOK, SIXTEEN_COLOURS, Look
 from console.tui.screens.confirm import ConfirmScreen
 from control_plane.contracts.fleet import DrainProgress, Pool, Snapshot, WorkerPhase
+from tests.decisions import AT, decision, waited
 from tests.snapshots.memory import NOW, MemoryPlatform, snapshot, timeline_of
 
 SMALL, MIDDLE, LARGE = (80, 24), (100, 30), (160, 48)
 LOG = b"".join(
     b"INFO 11-30 04:50:%02d [core.py:71] engine step, [bold]not markup[/bold] \x1b[31mred\n" % n for n in range(60)
+)
+
+DECIDED = (
+    decision(1, "req-1384"),
+    waited(2, "req-1388", waited_s=0.2),
+    decision(3, "req-1388", looks=4, waited_s=0.4),
+    decision(4, "req-1386", profile="least_load"),
+    decision(5, "req-1388", attempt=2, continued_tokens=12, chosen="smollm2-2", at_unix=AT + 2),
 )
 
 Compare = Callable[..., bool]
@@ -44,9 +53,10 @@ def seen(
     look: Look = RICH_LOOK,
     change: Callable[[Snapshot], Snapshot] = lambda moment: moment,
     then: Callable[[ConsoleApp, MemoryPlatform, list[float]], None] | None = None,
+    platform: MemoryPlatform | None = None,
 ) -> bool:
     """A console that has listened for two minutes, at the end of commands and keys."""
-    platform = MemoryPlatform(log=LOG)
+    platform = platform or MemoryPlatform(log=LOG)
     clock = [1000.0]
     app = ConsoleApp(platform, platform, look=look, paint_s=3600.0, silence_s=1e6, clock=lambda: clock[0])
 
@@ -177,6 +187,21 @@ def test_scale(snap_compare: Compare) -> None:
 
 def test_help(snap_compare: Compare) -> None:
     assert seen(snap_compare, MIDDLE, "help")
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+def test_decisions(snap_compare: Compare, size: tuple[int, int]) -> None:
+    assert seen(snap_compare, size, "decisions", platform=MemoryPlatform(decided=DECIDED))
+
+
+@pytest.mark.parametrize("size", [SMALL, MIDDLE, LARGE])
+def test_explain(snap_compare: Compare, size: tuple[int, int]) -> None:
+    assert seen(snap_compare, size, "explain req-1388", platform=MemoryPlatform(decided=DECIDED))
+
+
+@pytest.mark.parametrize("size", [MIDDLE, LARGE])
+def test_a_request_with_why_it_is_there(snap_compare: Compare, size: tuple[int, int]) -> None:
+    assert seen(snap_compare, size, "request req-1388", platform=MemoryPlatform(decided=DECIDED))
 
 
 def test_command_line(snap_compare: Compare) -> None:

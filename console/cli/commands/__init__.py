@@ -12,6 +12,8 @@ from console.cli.commands import (
     version,
     get,
     describe,
+    explain,
+    replay_decisions,
     top,
     logs,
     events,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from typing import Annotated
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +14,11 @@ from console.cli.output import Format, write_data
 from console.cli.reference import not_found, references, singular
 from console.plain.terminal import out, paint, width
 from console.text import fit, literal, pad, wrap
-from control_plane.contracts.errors import InvalidRequest
+from control_plane.contracts.errors import InvalidRequest, NotFound, RequestTimeout, Unavailable
+
+if TYPE_CHECKING:
+    from console.client import OperatorClient
+    from control_plane.contracts.decision import DecisionView
 
 _LABEL = 12
 
@@ -42,6 +46,7 @@ async def describe(
     from console.cli.describe import describe as tell
     from console.cli.describe import related
     from console.cli.listing import listings
+    from console.plain.decision import decision_data
     from console.plain.resources import data_of
 
     wanted = references(what)
@@ -62,6 +67,7 @@ async def describe(
         timelines = {
             name: await client.timeline(name) for kind, name in wanted if kind == "requests" and name and name in there
         }
+        explained = {name: await _explained(client, name) for name in timelines}
     documents = []
     for number, (kind, name) in enumerate(wanted):
         listing = told[kind]
@@ -78,6 +84,7 @@ async def describe(
             }
             if timeline is not None:
                 extra["spans"] = [data_of(span) for span in timeline.spans]
+                extra["decisions"] = [decision_data(decision) for decision in explained[name or ""][0]]
             documents.append({**listing.data(row), **extra})
             continue
         if output is Format.NAME:
@@ -87,8 +94,31 @@ async def describe(
             out("")
         room = width(sys.stdout)
         _write(tell(kind, row, snapshot, room, timeline, steps=steps), room)
+        if kind == "requests" and name in explained:
+            out("")
+            _write(_why_there(place, name, *explained[name]), room)
     if documents:
         write_data(documents[0] if len(wanted) == 1 else documents, output)
+
+
+async def _explained(client: OperatorClient, name: str) -> tuple[Sequence[DecisionView], str]:
+    """The decisions about a request, or why they cannot be told: the rest of it can."""
+    try:
+        return (await client.decisions.explain(name)).decisions, ""
+    except (NotFound, RequestTimeout, Unavailable) as error:
+        return (), error.message
+
+
+def _why_there(place: Place, name: str, decisions: Sequence[DecisionView], trouble: str) -> Iterator[tuple[str, str]]:
+    from console.plain.decision import short_lines
+
+    if trouble:
+        yield "why there", trouble
+    for number, decision in enumerate(decisions):
+        for line in short_lines(decision):
+            yield "" if number else "why there", line
+    if decisions:
+        yield "", place.command("explain", name)
 
 
 def _write(lines: Iterable[tuple[str, str] | str], room: int | None) -> None:

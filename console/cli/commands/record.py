@@ -31,7 +31,7 @@ async def record(
     steps: Annotated[bool, typer.Option("--steps/--no-steps", help="With every engine's steps.")] = True,
     force: Annotated[bool, typer.Option("--force", help="Write over what is in the file.")] = False,
 ) -> None:
-    """Record workers, requests, events and engine steps, for inferdeck replay.
+    """Record workers, requests, events, decisions and engine steps, for inferdeck replay.
 
     Goes on while workers crash, gateways restart or the control plane is away. No prompt, output or key is recorded.
     """
@@ -51,7 +51,7 @@ async def record(
     async with place.client() as client:
         snapshot = await client.get_snapshot()
     begun, mono = time.time(), time.monotonic()
-    recorded = ("snapshots", "requests", "events", *(("steps",) if steps else ()))
+    recorded = ("snapshots", "requests", "events", "decisions", *(("steps",) if steps else ()))
     session = Session(version_of("inferdeck"), snapshot.control_plane_id, where, begun, recorded)
     name = literal(shown_path(path))
     with RecordingWriter.open(path, session, force=force) as writer, Interrupts().caught() as interrupts:
@@ -92,6 +92,7 @@ def told(tally: Tally, size: int, seconds: float, name: str) -> str:
         figures.plural(tally.snapshots, "snapshot"),
         figures.plural(tally.steps, "step"),
         figures.plural(tally.events, "event"),
+        figures.plural(tally.decisions, "decision"),
         *([figures.plural(tally.gaps, "gap")] if tally.gaps else []),
     ]
     pace = f"{figures.size(size / seconds)}/s" if seconds > 0 else figures.NONE

@@ -80,6 +80,7 @@ _KINDS = {
     "Snapshot": "snapshot",
     "StepFrame": "steps",
     "Event": "event",
+    "DecisionView": "decision",
     "Gap": "gap",
     "End": "end",
 }
@@ -102,6 +103,7 @@ def line(entry: Entry) -> str:
     from console.plain.resources import clock
     from console.record.file_header import Session
     from console.record.notes import End, Gap
+    from control_plane.contracts.decision import DecisionView
     from control_plane.contracts.fleet import Event, Snapshot
 
     match entry.value:
@@ -113,6 +115,8 @@ def line(entry: Entry) -> str:
             words = f"{figures.plural(active, 'request')} active · {workers}"
         case Event() as event:
             words = f"{event.severity:<7}  {event.subject}  {event.message}"
+        case DecisionView() as decision:
+            words = f"request/{decision.request_id}  attempt {decision.attempt} → {decision.chosen or 'the queue'}"
         case Gap(reason) | End(reason):
             words = f"{entry.subject}  {reason}".strip()
         case frame:
@@ -153,6 +157,7 @@ def info_lines(found: Summary) -> list[tuple[str, str]]:
         ("requests", figures.count(found.requests)),
         ("steps", ", ".join(f"{worker} {figures.count(steps)}" for worker, steps in found.steps.items()) or "none"),
         ("events", figures.count(found.events)),
+        ("decisions", figures.count(found.decisions)),
         *((("unread", f"{found.unread} records say nothing to this version"),) if found.unread else ()),
         *(("gap", f"{clock(gap.unix)} {gap.worker or 'platform'}: {gap.reason}") for gap in found.gaps),
         *(("damage", f"{damage.what}: {figures.size(damage.length)} at {damage.at}") for damage in found.damages),

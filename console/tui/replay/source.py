@@ -13,6 +13,7 @@ from console.record.recording import Entry, Recording
 from console.tui.replay.cursor import Cursor
 from console.tui.replay.past import KINDS
 from control_plane.contracts.access import KeyList
+from control_plane.contracts.decision import DecisionView
 from control_plane.contracts.errors import Conflict, InferDeckError, NotFound, Unavailable
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, Snapshot
 from control_plane.contracts.step import BlockSnapshot, EngineStep, StepFrame, TraceMode, TraceState
@@ -21,9 +22,13 @@ from control_plane.contracts.timeline import Timeline
 STEPS_BACK_S: Final = 60.0
 """How much before the moment a worker's steps are told, where they are recorded: its ring, as it were."""
 
+DECISIONS_TOLD: Final = 200
+"""Of those before the moment."""
+
 REFUSAL: Final = "this is a replay: what is shown has happened, and nothing can be done about it"
 
 _STEP_KINDS: Final = (Kind.STEPS, Kind.TABLES, Kind.GAP)
+_DECISION_KINDS: Final = (Kind.DECISION,)
 
 
 class Replay:
@@ -103,6 +108,24 @@ class Replay:
 
     async def timeline(self, request_id: str) -> Timeline:
         raise NotFound("nobody can be asked in a replay")
+
+    async def explain(self, request_id: str) -> tuple[DecisionView, ...]:
+        """What was recorded of it up to where the replay stands."""
+        found = self.recording.decisions(self.standing().at, request_id=request_id)
+        if not found:
+            raise NotFound(f"no decision about request/{request_id} is recorded up to here")
+        return tuple(found)
+
+    async def decisions(self) -> AsyncIterator[tuple[DecisionView, ...]]:
+        """The last ones up to where the replay stands, then on with it; ends when the replay is moved."""
+        moves, at = self._moves, self.standing().at
+        yield tuple(self.recording.decisions(at, most=DECISIONS_TOLD))
+        cursor = Cursor(self.recording.entries(self.recording.reader.keyframe_before(at), only=_DECISION_KINDS))
+        for _ in cursor.until(at):
+            pass
+        async for entry in self._passed(cursor, moves):
+            if isinstance(entry.value, DecisionView):
+                yield (entry.value,)
 
     async def keys(self) -> KeyList:
         raise NotFound("keys are not in a recording")

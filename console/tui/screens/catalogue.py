@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from console.tui.route import Route
+from console.tui.screens.decisions import DecisionsScreen
 from console.tui.screens.deck_screen import DeckScreen
 from console.tui.screens.engine import EngineScreen
 from console.tui.screens.events import EventsScreen
+from console.tui.screens.explain import ExplainScreen
 from console.tui.screens.keys import KeysScreen
 from console.tui.screens.logs import LogsScreen
 from console.tui.screens.pools import PoolsScreen
@@ -20,9 +22,11 @@ _SCREENS: dict[str, type[DeckScreen]] = {
     "pools": PoolsScreen,
     "events": EventsScreen,
     "keys": KeysScreen,
+    "decisions": DecisionsScreen,
     "worker": WorkerScreen,
     "engine": EngineScreen,
     "request": RequestScreen,
+    "explain": ExplainScreen,
     "logs": LogsScreen,
 }
 

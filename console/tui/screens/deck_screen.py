@@ -15,7 +15,7 @@ from textual.widget import Widget
 from console.tui.command import completions
 from console.tui.deck import deck_of
 from console.tui.live.board import View
-from console.tui.messages import KeysRead, LogRead, Stepped, Timed
+from console.tui.messages import Decided, Explained, KeysRead, LogRead, Stepped, Timed
 from console.tui.notice import Notice
 from console.tui.order import Verb
 from console.tui.route import Route
@@ -88,6 +88,12 @@ class DeckScreen(Screen[None]):
     def timed(self, news: Timed) -> None:
         """Where the time of a request went, which was asked for."""
 
+    def explained(self, news: Explained) -> None:
+        """Why a request went where it went, which was asked for."""
+
+    def decided(self, news: Decided) -> None:
+        """New decisions, which were asked for."""
+
     def stepped(self, news: Stepped) -> None:
         """More of the engine's steps that were asked for."""
 
@@ -136,6 +142,11 @@ class DeckScreen(Screen[None]):
         """Whether callers' keys are asked for while this screen is on top."""
         return False
 
+    @property
+    def wants_decisions(self) -> bool:
+        """Whether decisions are followed while this screen is on top."""
+        return False
+
     def on_body_resized(self) -> None:
         self._repaint()
 
@@ -148,6 +159,7 @@ class DeckScreen(Screen[None]):
         deck_of(self).read_log(self.log_target, self)
         deck_of(self).watch_steps(self.step_target, self)
         deck_of(self).read_keys(self if self.wants_keys else None)
+        deck_of(self).read_decisions(self if self.wants_decisions else None)
         self.call_after_refresh(self._repaint)
 
     def _resized(self) -> None:

@@ -27,6 +27,7 @@ KEYS: tuple[tuple[str, str], ...] = (
     ("p", "freeze the view; collecting goes on"),
     ("Tab", "the other pane"),
     ("e", "from a worker to its engine: steps and KV blocks"),
+    ("w", "from a request to why it went where it went"),
     ("ctrl-d", "drain: no new requests, then wait until nothing runs"),
     ("ctrl-o", "cordon: no new requests"),
     ("ctrl-u", "uncordon: new requests again"),

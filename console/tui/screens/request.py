@@ -13,9 +13,10 @@ from console.figures import plural
 from console.stage_notes import stage_notes as engine_notes
 from console.tui.deck import deck_of
 from console.tui.live.board import View
-from console.tui.messages import Timed
+from console.tui.messages import Explained, Timed
 from console.tui.order import Verb
 from console.tui.render.bar import bar
+from console.tui.render.decision import decision_lines
 from console.tui.render.fields import Field, fields
 from console.tui.render.figures import age, clock, count, duration, known
 from console.tui.render.literal import literal
@@ -34,15 +35,17 @@ _ASK_AGAIN_S = 2.0
 
 
 class RequestScreen(DeckScreen):
-    hints = (("Enter", "its worker"),)
+    hints = (("Enter", "its worker"), ("w", "why there"))
     order_hints = (("^x", "cancel"),)
-    BINDINGS: ClassVar[list[BindingType]] = [("enter", "worker", "")]
+    BINDINGS: ClassVar[list[BindingType]] = [("enter", "worker", ""), ("w", "why", "")]
 
     def __init__(self, route: Route) -> None:
         super().__init__(route)
         self._last: RequestView | None = None
         self._timeline: Timeline | None = None
+        self._why = Explained(route.id)
         self._asked = -math.inf
+        self._asked_why = -math.inf
         self._asked_ended = False
 
     def body(self) -> Iterator[Widget]:
@@ -53,10 +56,11 @@ class RequestScreen(DeckScreen):
         request = view.request(self.route.id)
         self._last = request or self._last
         self._ask(view)
+        self._ask_why(view)
         if self._last is None:
             lines: list[Spans] = [[], [(f"  no request {self.route.id} is known", look.palette.dim)]]
         else:
-            lines = describe(self._last, view, self.room.width, look, self._timeline)
+            lines = describe(self._last, view, self.room.width, look, self._timeline, self._why)
             if request is None:
                 lines.insert(
                     0, [("  no longer listed by the platform: this is how it was last seen", look.palette.watch)]
@@ -69,6 +73,20 @@ class RequestScreen(DeckScreen):
         if news.request_id == self.route.id:
             self._timeline = news.timeline
             self.show(deck_of(self).view())
+
+    def explained(self, news: Explained) -> None:
+        if news.request_id == self.route.id:
+            self._why = news
+            self.show(deck_of(self).view())
+
+    def _ask_why(self, view: View) -> None:
+        """Once, and again now and then while it runs: it may go on elsewhere. A replay tells what was known then."""
+        if self._last is None or view.stale or (view.replay is None and view.paused):
+            return
+        again = self._last.phase.active or view.replay is not None or not self._why.decisions
+        if abs(view.now_mono - self._asked_why) >= _ASK_AGAIN_S and again:
+            self._asked_why = view.now_mono
+            deck_of(self).ask_explanation(self.route.id)
 
     def _ask(self, view: View) -> None:
         """Ask for the engine's steps: now and then while the request runs, once more when it has ended."""
@@ -83,12 +101,23 @@ class RequestScreen(DeckScreen):
         if self._last is not None and self._last.worker_id:
             deck_of(self).go(Route("worker", self._last.worker_id))
 
+    def action_why(self) -> None:
+        deck_of(self).go(Route("explain", self.route.id))
+
     def targets(self, verb: Verb) -> Sequence[str]:
         return [self.route.id] if verb is Verb.CANCEL else []
 
 
-def describe(request: RequestView, view: View, width: int, look: Look, timeline: Timeline | None = None) -> list[Spans]:
-    """The whole page about one request; with its ``timeline``, also what its engine's steps say."""
+def describe(
+    request: RequestView,
+    view: View,
+    width: int,
+    look: Look,
+    timeline: Timeline | None = None,
+    reasons: Explained | None = None,
+) -> list[Spans]:
+    """The whole page about one request; with its ``timeline``, also what its engine's steps say, and with ``reasons``
+    why it is where it is."""
     palette = look.palette
     state = request_state(request, look)
     room = width - 4
@@ -121,6 +150,7 @@ def describe(request: RequestView, view: View, width: int, look: Look, timeline:
     if room < 96:
         lines += [[("  " + note, palette.dim)] for note in stage_notes(request)]
     lines += _steps(timeline, look) if timeline is not None else []
+    lines += decision_lines(reasons.decisions, look, reasons.error) if reasons is not None else []
     about = [event for event in view.events if event.subject == f"request/{request.id}"]
     if about:
         lines += [[], [("  events", palette.title)], *([(" ", palette.dim), *event_spans(e, look)] for e in about[-5:])]

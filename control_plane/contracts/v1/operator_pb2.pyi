@@ -1,3 +1,4 @@
+from control_plane.contracts.v1 import decision_pb2 as _decision_pb2
 from control_plane.contracts.v1 import routing_pb2 as _routing_pb2
 from control_plane.contracts.v1 import worker_pb2 as _worker_pb2
 from google.protobuf.internal import containers as _containers
@@ -387,7 +388,7 @@ class ShutdownProgress(_message.Message):
     def __init__(self, message: _Optional[str] = ..., done: _Optional[bool] = ...) -> None: ...
 
 class RouterReport(_message.Message):
-    __slots__ = ("identity", "active", "ended", "stats", "ttft", "itl", "cancels")
+    __slots__ = ("identity", "active", "ended", "stats", "ttft", "itl", "cancels", "answers")
     class TtftEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -409,6 +410,7 @@ class RouterReport(_message.Message):
     TTFT_FIELD_NUMBER: _ClassVar[int]
     ITL_FIELD_NUMBER: _ClassVar[int]
     CANCELS_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
     identity: GatewayIdentity
     active: _containers.RepeatedCompositeFieldContainer[RequestView]
     ended: _containers.RepeatedCompositeFieldContainer[RequestView]
@@ -416,7 +418,8 @@ class RouterReport(_message.Message):
     ttft: _containers.MessageMap[str, Histogram]
     itl: _containers.MessageMap[str, Histogram]
     cancels: _containers.RepeatedCompositeFieldContainer[CancelOutcome]
-    def __init__(self, identity: _Optional[_Union[GatewayIdentity, _Mapping]] = ..., active: _Optional[_Iterable[_Union[RequestView, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[RequestView, _Mapping]]] = ..., stats: _Optional[_Union[GatewayStats, _Mapping]] = ..., ttft: _Optional[_Mapping[str, Histogram]] = ..., itl: _Optional[_Mapping[str, Histogram]] = ..., cancels: _Optional[_Iterable[_Union[CancelOutcome, _Mapping]]] = ...) -> None: ...
+    answers: _containers.RepeatedCompositeFieldContainer[_decision_pb2.DecisionAnswer]
+    def __init__(self, identity: _Optional[_Union[GatewayIdentity, _Mapping]] = ..., active: _Optional[_Iterable[_Union[RequestView, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[RequestView, _Mapping]]] = ..., stats: _Optional[_Union[GatewayStats, _Mapping]] = ..., ttft: _Optional[_Mapping[str, Histogram]] = ..., itl: _Optional[_Mapping[str, Histogram]] = ..., cancels: _Optional[_Iterable[_Union[CancelOutcome, _Mapping]]] = ..., answers: _Optional[_Iterable[_Union[_decision_pb2.DecisionAnswer, _Mapping]]] = ...) -> None: ...
 
 class GatewayIdentity(_message.Message):
     __slots__ = ("id", "pid", "url", "started_unix")
@@ -485,14 +488,16 @@ class CancelOutcome(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., found: _Optional[bool] = ..., already_ended: _Optional[bool] = ...) -> None: ...
 
 class FleetUpdate(_message.Message):
-    __slots__ = ("endpoints", "cancel", "routing")
+    __slots__ = ("endpoints", "cancel", "routing", "question")
     ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
     CANCEL_FIELD_NUMBER: _ClassVar[int]
     ROUTING_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
     endpoints: EndpointSet
     cancel: CancelCommand
     routing: _routing_pb2.Routing
-    def __init__(self, endpoints: _Optional[_Union[EndpointSet, _Mapping]] = ..., cancel: _Optional[_Union[CancelCommand, _Mapping]] = ..., routing: _Optional[_Union[_routing_pb2.Routing, _Mapping]] = ...) -> None: ...
+    question: _decision_pb2.DecisionQuestion
+    def __init__(self, endpoints: _Optional[_Union[EndpointSet, _Mapping]] = ..., cancel: _Optional[_Union[CancelCommand, _Mapping]] = ..., routing: _Optional[_Union[_routing_pb2.Routing, _Mapping]] = ..., question: _Optional[_Union[_decision_pb2.DecisionQuestion, _Mapping]] = ...) -> None: ...
 
 class EndpointSet(_message.Message):
     __slots__ = ("revision", "endpoints", "models")

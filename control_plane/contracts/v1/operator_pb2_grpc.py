@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from control_plane.contracts.v1 import decision_pb2 as control__plane_dot_contracts_dot_v1_dot_decision__pb2
 from control_plane.contracts.v1 import operator_pb2 as control__plane_dot_contracts_dot_v1_dot_operator__pb2
 from control_plane.contracts.v1 import worker_pb2 as control__plane_dot_contracts_dot_v1_dot_worker__pb2
 
@@ -110,6 +111,21 @@ class OperatorStub:
                 request_serializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.TimelineRequest.SerializeToString,
                 response_deserializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.Timeline.FromString,
                 _registered_method=True)
+        self.Explain = channel.unary_unary(
+                '/inferdeck.v1.Operator/Explain',
+                request_serializer=control__plane_dot_contracts_dot_v1_dot_decision__pb2.ExplainRequest.SerializeToString,
+                response_deserializer=control__plane_dot_contracts_dot_v1_dot_decision__pb2.Explanation.FromString,
+                _registered_method=True)
+        self.ListDecisions = channel.unary_unary(
+                '/inferdeck.v1.Operator/ListDecisions',
+                request_serializer=control__plane_dot_contracts_dot_v1_dot_decision__pb2.ListDecisionsRequest.SerializeToString,
+                response_deserializer=control__plane_dot_contracts_dot_v1_dot_decision__pb2.DecisionList.FromString,
+                _registered_method=True)
+        self.ReplayDecisions = channel.unary_unary(
+                '/inferdeck.v1.Operator/ReplayDecisions',
+                request_serializer=control__plane_dot_contracts_dot_v1_dot_decision__pb2.ReplayDecisionsRequest.SerializeToString,
+                response_deserializer=control__plane_dot_contracts_dot_v1_dot_decision__pb2.DecisionReplay.FromString,
+                _registered_method=True)
 
 
 class OperatorServicer:
@@ -214,6 +230,27 @@ class OperatorServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Explain(self, request, context):
+        """Why a request went where it went: each look for an endpoint, with every score and every reason.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDecisions(self, request, context):
+        """The last decisions of every router.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReplayDecisions(self, request, context):
+        """What they would have been under another profile.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_OperatorServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -291,6 +328,21 @@ def add_OperatorServicer_to_server(servicer, server):
                     servicer.GetTimeline,
                     request_deserializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.TimelineRequest.FromString,
                     response_serializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.Timeline.SerializeToString,
+            ),
+            'Explain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Explain,
+                    request_deserializer=control__plane_dot_contracts_dot_v1_dot_decision__pb2.ExplainRequest.FromString,
+                    response_serializer=control__plane_dot_contracts_dot_v1_dot_decision__pb2.Explanation.SerializeToString,
+            ),
+            'ListDecisions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDecisions,
+                    request_deserializer=control__plane_dot_contracts_dot_v1_dot_decision__pb2.ListDecisionsRequest.FromString,
+                    response_serializer=control__plane_dot_contracts_dot_v1_dot_decision__pb2.DecisionList.SerializeToString,
+            ),
+            'ReplayDecisions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReplayDecisions,
+                    request_deserializer=control__plane_dot_contracts_dot_v1_dot_decision__pb2.ReplayDecisionsRequest.FromString,
+                    response_serializer=control__plane_dot_contracts_dot_v1_dot_decision__pb2.DecisionReplay.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -698,6 +750,87 @@ class Operator:
             '/inferdeck.v1.Operator/GetTimeline',
             control__plane_dot_contracts_dot_v1_dot_operator__pb2.TimelineRequest.SerializeToString,
             control__plane_dot_contracts_dot_v1_dot_operator__pb2.Timeline.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Explain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/inferdeck.v1.Operator/Explain',
+            control__plane_dot_contracts_dot_v1_dot_decision__pb2.ExplainRequest.SerializeToString,
+            control__plane_dot_contracts_dot_v1_dot_decision__pb2.Explanation.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDecisions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/inferdeck.v1.Operator/ListDecisions',
+            control__plane_dot_contracts_dot_v1_dot_decision__pb2.ListDecisionsRequest.SerializeToString,
+            control__plane_dot_contracts_dot_v1_dot_decision__pb2.DecisionList.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReplayDecisions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/inferdeck.v1.Operator/ReplayDecisions',
+            control__plane_dot_contracts_dot_v1_dot_decision__pb2.ReplayDecisionsRequest.SerializeToString,
+            control__plane_dot_contracts_dot_v1_dot_decision__pb2.DecisionReplay.FromString,
             options,
             channel_credentials,
             insecure,

@@ -9,10 +9,11 @@ from typing import Any, Final, TypeVar, cast
 
 from google.protobuf.message import DecodeError, Message
 
+from control_plane.contracts.decision import DecisionView
 from control_plane.contracts.errors import InvalidRequest
 from control_plane.contracts.fleet import Event, Snapshot
 from control_plane.contracts.step import BlockSnapshot, StepFrame
-from control_plane.contracts.v1 import operator_pb2, worker_pb2
+from control_plane.contracts.v1 import decision_pb2, operator_pb2, worker_pb2
 from control_plane.contracts.wire.convert import from_wire, to_wire
 from control_plane.contracts.wire.steps import step_frame_from_wire, step_frame_to_wire
 
@@ -21,12 +22,13 @@ T = TypeVar("T")
 _MESSAGES: Final[dict[type[Any], type[Message]]] = {
     Snapshot: operator_pb2.Snapshot,
     Event: operator_pb2.Event,
+    DecisionView: decision_pb2.DecisionView,
     StepFrame: worker_pb2.StepFrame,
     BlockSnapshot: worker_pb2.BlockSnapshot,
 }
 
 
-def packed(value: Snapshot | Event | StepFrame | BlockSnapshot) -> bytes:
+def packed(value: Snapshot | Event | DecisionView | StepFrame | BlockSnapshot) -> bytes:
     """The value in protobuf's encoding."""
     if isinstance(value, StepFrame):
         return step_frame_to_wire(value).SerializeToString()

@@ -16,6 +16,7 @@ from typing import Any
 import grpc
 
 from control_plane.contracts.call import RoutedCall
+from control_plane.contracts.decision import DecisionQuestion
 from control_plane.contracts.errors import InferDeckError, Unauthenticated
 from control_plane.contracts.fleet import (
     Endpoint,
@@ -28,8 +29,8 @@ from control_plane.contracts.fleet import (
     WorkerPhase,
 )
 from control_plane.contracts.routing import Routing
+from control_plane.contracts.v1 import decision_pb2, operator_pb2_grpc, routing_pb2, worker_pb2
 from control_plane.contracts.v1 import operator_pb2 as pb
-from control_plane.contracts.v1 import operator_pb2_grpc, routing_pb2, worker_pb2
 from control_plane.contracts.v1.worker_pb2_grpc import WorkerStub
 from control_plane.contracts.wire.channel import SERVER_OPTIONS
 from control_plane.contracts.wire.convert import from_wire, to_wire
@@ -155,6 +156,10 @@ class Fleet:
     def route(self, routing: Routing) -> None:
         for outbox in self.joined:
             outbox.put_nowait(pb.FleetUpdate(routing=to_wire(routing, routing_pb2.Routing)))
+
+    def ask(self, question: DecisionQuestion) -> None:
+        for outbox in self.joined:
+            outbox.put_nowait(pb.FleetUpdate(question=to_wire(question, decision_pb2.DecisionQuestion)))
 
     def cancel(self, request_id: str) -> None:
         for outbox in self.joined:

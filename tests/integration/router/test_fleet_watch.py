@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from control_plane.contracts.decision import DecisionAnswer, DecisionQuestion
 from control_plane.contracts.errors import SettingsError, Unavailable
 from control_plane.contracts.fleet import GatewayIdentity, GatewayStats, RequestPhase
-from control_plane.contracts.routing import Routing
+from control_plane.contracts.routing import Routing, RoutingProfile
 from control_plane.router.embedded import EmbeddedRouter
 from control_plane.settings.model import RouterSettings
 from tests.integration.router.rig import MODEL, rig, until
@@ -104,4 +105,48 @@ async def test_the_profile_is_the_policys_as_soon_as_it_is_told_and_the_settings
             await until(lambda used=used: placement.profile.name == used, f"the profile {used}")
             _, sink = made.submit({"tokens": 1})
             await sink.end()
-            assert placement.decisions[-1].profile == used
+            assert placement.decisions.last.profile.name == used
+
+
+async def test_an_operators_own_profile_is_followed_and_changes_with_the_policy() -> None:
+    async with scripted_server() as worker, rig([worker]) as made:
+        placement = made.router.dispatcher.placement
+        mine = RoutingProfile({"queue_depth": 2.0, "inflight_tokens": 1.0}, "softmax", 0.2)
+        made.fleet.route(Routing("mine", {"mine": mine}))
+        await until(lambda: placement.profile.name == "mine", "the profile mine")
+        assert [(scorer.name, weight) for scorer, weight in placement.profile.scorers] == [
+            ("inflight_tokens", 1.0),
+            ("queue_depth", 2.0),
+        ]
+        assert placement.profile.temperature == 0.2
+        before = placement.profile
+        made.fleet.route(Routing("mine", {"mine": mine, "other": RoutingProfile({"kv_headroom": 1.0})}))
+        made.fleet.route(Routing("mine", {"mine": RoutingProfile({"of a later version": 1.0})}))
+        made.fleet.route(Routing("mine", {"mine": RoutingProfile({"kv_headroom": 1.0})}))
+        await until(lambda: placement.profile is not before, "other weights")
+        assert [scorer.name for scorer, _ in placement.profile.scorers] == ["kv_headroom"]
+        _, sink = made.submit({"tokens": 1})
+        await sink.end()
+        assert sink.error is None
+
+
+async def test_questions_about_decisions_are_answered_with_a_report() -> None:
+    async with scripted_server() as worker, rig([worker]) as made:
+        _, sink = made.submit({"tokens": 1}, request_id="asked")
+        await sink.end()
+        made.fleet.ask(DecisionQuestion(7, "asked"))
+        made.fleet.ask(DecisionQuestion(8, again=RoutingProfile({"kv_headroom": 1.0})))
+        made.fleet.ask(DecisionQuestion(9, again=RoutingProfile({"of a later version": 1.0})))
+
+        def answers() -> dict[int, DecisionAnswer]:
+            return {answer.number: answer for report in made.fleet.reports for answer in report.answers}
+
+        await until(lambda: set(answers()) == {7, 8, 9}, "three answers")
+        (decision,) = answers()[7].decisions
+        assert (decision.request_id, decision.chosen, decision.router_id) == ("asked", worker.worker_id, "g1")
+        assert decision.picked is not None
+        assert decision.picked.inputs["requests"] == 0
+        rescored = answers()[8].rescored
+        assert rescored is not None
+        assert (rescored.decisions, rescored.elsewhere) == (1, 0)
+        assert "of a later version" in answers()[9].error

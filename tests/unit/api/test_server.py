@@ -39,7 +39,7 @@ async def test_a_drain_is_audited_when_it_begins() -> None:
     platform, trail = MagicMock(), AsyncMock()
     platform.operations.drain = drain
     platform.controller.in_flight.return_value = 3
-    steps: Any = _Operator(platform, trail).Drain(pb.DrainWorkerRequest(worker_id="w"), MagicMock())
+    steps: Any = _Operator(platform, trail, MagicMock()).Drain(pb.DrainWorkerRequest(worker_id="w"), MagicMock())
     watching = asyncio.create_task(anext(steps))
     await asyncio.wait_for(began.wait(), 20)
     watching.cancel()

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import grpc
 
+from control_plane.contracts.decision import DecisionReplay, DecisionView, Explanation
 from control_plane.contracts.errors import InferDeckError, NotFound, Unauthenticated
 from control_plane.contracts.fleet import (
     ActionResult,
@@ -28,8 +29,8 @@ from control_plane.contracts.fleet import (
     WorkerView,
 )
 from control_plane.contracts.step import BlockSnapshot, EngineStep, StepFrame, TraceMode, TraceState
+from control_plane.contracts.v1 import decision_pb2, worker_pb2
 from control_plane.contracts.v1 import operator_pb2 as pb
-from control_plane.contracts.v1 import worker_pb2
 from control_plane.contracts.v1.operator_pb2_grpc import OperatorServicer, add_OperatorServicer_to_server
 from control_plane.contracts.wire.convert import to_wire
 from control_plane.contracts.wire.status import HINT_KEY, PARAM_KEY, REASON_KEY
@@ -160,6 +161,10 @@ class FakeOperator(OperatorServicer):
     trace: TraceState = field(default_factory=lambda: TraceState(TraceMode.FULL))
     failures: list[worker_pb2.Failure] = field(default_factory=list)
     blocks: BlockSnapshot = field(default_factory=lambda: BlockSnapshot(0))
+    decisions: dict[str, tuple[DecisionView, ...]] = field(default_factory=dict)
+    no_decisions: InferDeckError | None = None
+    silent: tuple[str, ...] = ()
+    replayed: DecisionReplay | None = None
     changed: threading.Event = field(default_factory=threading.Event)
     ended: threading.Event = field(default_factory=threading.Event)
 
@@ -232,6 +237,24 @@ class FakeOperator(OperatorServicer):
         if found is None:
             _fail(context, NotFound(f"no request named {message.request_id}"))
         return to_wire(join(found, self.steps), pb.Timeline)
+
+    def Explain(  # noqa: N802
+        self, message: decision_pb2.ExplainRequest, context: grpc.ServicerContext
+    ) -> decision_pb2.Explanation:
+        self._authorize(context)
+        if self.no_decisions is not None:
+            _fail(context, self.no_decisions)
+        found = self.decisions.get(message.request_id, ())
+        return to_wire(Explanation(message.request_id, found, self.silent), decision_pb2.Explanation)
+
+    def ReplayDecisions(  # noqa: N802
+        self, message: decision_pb2.ReplayDecisionsRequest, context: grpc.ServicerContext
+    ) -> decision_pb2.DecisionReplay:
+        self._authorize(context)
+        weights = dict(sorted(message.by.weights.items()))
+        by = f"{weights} {message.by.picker or 'max'} {message.by.temperature:g}"
+        self.calls.append(f"replay {message.profile} {by} {message.last}")
+        return to_wire(self.replayed, decision_pb2.DecisionReplay)
 
     def WatchSteps(self, message: pb.WorkerStepsRequest, context: grpc.ServicerContext) -> Any:  # noqa: N802
         """A frame a step, then one that says how the trace stands; the worker ends after it."""

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[3]
 V1 = Path("control_plane/contracts/v1")
 
 
-@pytest.mark.parametrize("name", ["worker", "operator", "access", "history"])
+@pytest.mark.parametrize("name", ["worker", "routing", "decision", "operator", "access", "history"])
 def test_stubs_match_their_proto(name: str, tmp_path: Path) -> None:
     arguments = ["protoc", f"-I{ROOT}", f"--python_out={tmp_path}", f"--grpc_python_out={tmp_path}"]
     assert protoc.main([*arguments, str(ROOT / V1 / f"{name}.proto")]) == 0

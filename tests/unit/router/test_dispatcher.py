@@ -16,6 +16,7 @@ from control_plane.contracts.errors import (
 )
 from control_plane.contracts.fleet import CancelOutcome, RequestPhase, RequestView, WorkerPhase
 from control_plane.contracts.worker import Load, Stages, WorkerState
+from control_plane.router.decisions import decision_view
 from tests.unit.router.stage import RecordingSink, Stage, StageWorker
 
 
@@ -92,11 +93,33 @@ class TestPlacing:
         stage.workers["b"].cordoned = True
         stage.publish()
         stage.submit("r")
-        decision = stage.dispatcher.placement.decisions[-1]
-        assert decision.chosen is not None
-        assert decision.chosen.worker_id == "a"
-        assert decision.scores == {"a": (1.0,)}
-        assert decision.left_out == {"b": "cordoned"}
+        kept = stage.dispatcher.placement.decisions.last
+        assert kept.chosen == "a"
+        assert [(values[0], scores, total) for values, scores, total in kept.rows] == [("a", (1.0,), 1.0)]
+        assert [(reason, values[0]) for reason, values in kept.left_out] == [("cordoned", "b")]
+
+    def test_every_attempt_of_a_request_is_kept_and_so_is_what_it_waited_for(self) -> None:
+        stage = Stage()
+        stage.start("a", "b", max_num_seqs=1)
+        stage.workers["b"].cordoned = True
+        stage.publish()
+        stage.submit("first")
+        stage.submit("second")
+        stage.submit("third")
+        stage.advance(2.5)
+        stage.workers["b"].cordoned = False
+        stage.publish()
+        stage.link("b").token("third")
+        stage.link("b").down()
+        stage.link("a").finish("first")
+        decisions = [decision_view(kept, "g1") for kept in stage.dispatcher.placement.decisions.of("third")]
+        assert [(each.attempt, each.chosen) for each in decisions] == [(1, ""), (1, "b"), (2, ""), (2, "a")]
+        waited, placed, lost, again = decisions
+        assert waited.rejected_by == {"cordoned": 1, "full": 1}
+        assert waited.looks == placed.looks - 1 > 0
+        assert placed.waited_s == 2.5
+        assert (lost.continued_tokens, again.continued_tokens) == (1, 1)
+        assert again.number > lost.number > placed.number > waited.number
 
     def test_an_id_in_use_is_a_conflict(self) -> None:
         stage = Stage()
@@ -772,7 +795,7 @@ class TestCancel:
         stage.check()
         assert stage.ledger.find("bad") is None
         assert ended(stage)["bad"].phase is RequestPhase.FAILED
-        assert not stage.dispatcher.placement.decisions
+        assert stage.dispatcher.placement.decisions.last.chosen == "a"
 
     def test_a_waiting_call_that_cannot_be_sent_fails_and_does_not_hold_up_the_others(self) -> None:
         stage = Stage()

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
+from control_plane.contracts.decision import DecisionView
 from control_plane.contracts.fleet import Event, Snapshot
 from control_plane.contracts.step import (
     BlockSnapshot,
@@ -32,6 +33,7 @@ class Platform:
     frames: dict[str, asyncio.Queue[StepFrame | BaseException | None]] = field(
         default_factory=lambda: defaultdict(asyncio.Queue)
     )
+    decided: asyncio.Queue[tuple[DecisionView, ...] | BaseException | None] = field(default_factory=asyncio.Queue)
     asked: list[tuple[str, int]] = field(default_factory=list)
     away: list[Exception] = field(default_factory=list)
     connections: int = 0
@@ -54,6 +56,12 @@ class Platform:
         for event in tuple(self.history):
             yield event
         while (told := await self.news.get()) is not None:
+            if isinstance(told, BaseException):
+                raise told
+            yield told
+
+    async def follow_decisions(self) -> AsyncIterator[tuple[DecisionView, ...]]:
+        while (told := await self.decided.get()) is not None:
             if isinstance(told, BaseException):
                 raise told
             yield told

@@ -14,12 +14,15 @@ from console.record.kinds import Kind
 from console.record.notes import End, Gap
 from console.record.reader import RecordingReader
 from console.record.recording import Recording
+from console.record.summary import summary
 from console.record.writer import RecordingStopped, RecordingWriter
 from console.tui.live.steps import StepLog
 from control_plane.contracts.block_tables import BlockTables
+from control_plane.contracts.decision import DecisionView
 from control_plane.contracts.errors import Unavailable
 from control_plane.contracts.fleet import Event, Snapshot, WorkerPhase
 from control_plane.contracts.step import StepFrame, TraceState
+from tests.decisions import decision, waited
 from tests.snapshots.memory import NOW, request, snapshot, worker
 from tests.unit.console.record.platform import Platform, base, state, steps
 from tests.unit.console.record.rig import PATIENCE_S, entries, hurry, recording, values
@@ -296,3 +299,30 @@ async def test_a_slow_disk_stops_reading_instead_of_filling_memory(
 def recorded_steps(path: Path, worker_id: str) -> list[Any]:
     frames = [e.value for e in entries(path, Kind.STEPS) if e.subject == worker_id and isinstance(e.value, StepFrame)]
     return [step for frame in frames for step in frame.steps]
+
+
+async def test_decisions_are_recorded_once_and_read_by_request(tmp_path: Path) -> None:
+    first, second = decision(1, "req-a"), waited(2, "req-b")
+    async with recording(tmp_path / "a.deck") as driven:
+        await driven.hear(snapshot())
+        driven.platform.decided.put_nowait((first,))
+        await driven.until(lambda: driven.recorder.tally.decisions == 1)
+        driven.platform.decided.put_nowait(Unavailable("away"))
+        driven.platform.decided.put_nowait((first, second))
+        await driven.until(lambda: driven.recorder.tally.decisions == 2)
+        driven.now[0] += 5
+        third = decision(3, "req-a", attempt=2)
+        driven.platform.decided.put_nowait((third,))
+        await driven.until(lambda: driven.recorder.tally.decisions == 3)
+    path = tmp_path / "a.deck"
+    assert values(path, DecisionView) == [first, second, third]
+    assert [entry.subject for entry in entries(path, Kind.DECISION)] == ["req-a", "req-b", "req-a"]
+    assert [entry.subject for entry in entries(path, Kind.GAP)] == ["decisions"]
+    with RecordingReader.open(path) as reader:
+        found = Recording(reader)
+        assert found.decisions(NOW + 100) == [first, second, third]
+        assert found.decisions(NOW + 100, request_id="req-a") == [first, third]
+        assert found.decisions(NOW + 2, request_id="req-a") == [first]
+        assert found.decisions(NOW + 100, most=2) == [second, third]
+        assert found.decisions(NOW - 1) == []
+        assert summary(found, "a.deck").decisions == 3

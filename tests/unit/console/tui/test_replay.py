@@ -22,6 +22,7 @@ from control_plane.contracts.errors import InvalidRequest
 from control_plane.contracts.fleet import Event, Snapshot, WorkerPhase
 from control_plane.contracts.step import StepFrame
 from control_plane.contracts.wire.packed import packed
+from tests.decisions import decision
 from tests.snapshots.memory import NOW, request, snapshot, worker
 from tests.unit.console.record.platform import base, state, steps
 
@@ -153,6 +154,8 @@ async def test_it_plays_and_says_that_it_is_a_replay(deck: Path) -> None:
             "pools",
             "events",
             "keys",
+            "decisions",
+            "explain req-5",
             "worker smollm2-1",
             "request req-5",
             "logs",
@@ -338,3 +341,27 @@ async def test_a_recording_without_a_snapshot_is_told(tmp_path: Path) -> None:
         writer.write([Record(Kind.SESSION, NOW, session.to_json())])
     with pytest.raises(InvalidRequest, match="holds no snapshot"):
         open_replay(tmp_path / "a.deck", clock=lambda: 0.0)
+
+
+async def test_decisions_are_played_back(tmp_path: Path) -> None:
+    path = make(tmp_path / "decided.deck", gap=(90, 91))
+    first, second = decision(1, "req-5"), decision(2, "req-5", attempt=2, chosen="smollm2-2")
+    with RecordingWriter.open(path, Session("0.1.0", "cp-1", "~/.inferdeck", NOW + 61, ("decisions",))) as writer:
+        for at, made in ((62.0, first), (70.0, second)):
+            records = [Record(Kind.DECISION, NOW + at, packed(made), made.request_id)]
+            writer.write([Record(Kind.SNAPSHOT, NOW + at, packed(moment(5))), *records], keyframe=True)
+        writer.write([Record(Kind.END, NOW + 80, End("interrupted").to_json())])
+    async with replayed(path, size=(160, 48)) as console:
+        await console.command("decisions")
+        await console.until(lambda: "0 sent" in console.text)
+        await console.command("seek 65s")
+        await console.until(lambda: "1 sent" in console.text)
+        await console.press("enter")
+        await console.until(lambda: "attempt 1 ▶ smollm2-1" in console.text)
+        assert "attempt 2" not in console.text
+        await console.pass_time(10.0)
+        await console.until(lambda: "attempt 2 ▶ smollm2-2" in console.text)
+        await console.command("request req-5")
+        await console.until(lambda: "before that: smollm2-1" in console.text)
+        await console.command("seek 10s")
+        await console.until(lambda: "no decision about request/req-5 is recorded up to here" in console.text)

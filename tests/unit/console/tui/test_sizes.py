@@ -17,6 +17,8 @@ EVERYWHERE = (
     "pools",
     "events",
     "keys",
+    "decisions",
+    "explain req-1388",
     "logs",
     "worker smollm2-1",
     "engine smollm2-1",
