@@ -57,3 +57,23 @@ def waited(number: int = 6, request_id: str = "req-1", **changes: Any) -> Decisi
         waited_s=0.4,
     )
     return replace(view, **changes)
+
+
+def moved(number: int = 9, request_id: str = "req-1", **changes: Any) -> DecisionView:
+    """The second attempt: the first worker was lost after 12 tokens."""
+    rejected = (
+        RejectedView("smollm2-1", "tried", "it has lost or failed this very request before"),
+        RejectedView("smollm2-3", "cordoned", "an operator keeps new requests away from it"),
+    )
+    view = decision(
+        number,
+        request_id,
+        attempt=2,
+        at_unix=AT + 2,
+        candidates=(candidate("smollm2-2", (0.7, 0.25, 0.39), 0.51),),
+        rejected=rejected,
+        rejected_by={"tried": 1, "cordoned": 1},
+        chosen="smollm2-2",
+        continued_tokens=12,
+    )
+    return replace(view, **changes)

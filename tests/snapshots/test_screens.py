@@ -15,7 +15,7 @@ from console.tui.messages import Heard, LinkLost, Timed
 from console.tui.render.look import PLAIN, RICH_LOOK, SIXTEEN_COLOURS, Look
 from console.tui.screens.confirm import ConfirmScreen
 from control_plane.contracts.fleet import DrainProgress, Pool, Snapshot, WorkerPhase
-from tests.decisions import AT, decision, waited
+from tests.decisions import decision, moved, waited
 from tests.snapshots.memory import NOW, MemoryPlatform, snapshot, timeline_of
 
 SMALL, MIDDLE, LARGE = (80, 24), (100, 30), (160, 48)
@@ -28,7 +28,7 @@ DECIDED = (
     waited(2, "req-1388", waited_s=0.2),
     decision(3, "req-1388", looks=4, waited_s=0.4),
     decision(4, "req-1386", profile="least_load"),
-    decision(5, "req-1388", attempt=2, continued_tokens=12, chosen="smollm2-2", at_unix=AT + 2),
+    moved(5, "req-1388"),
 )
 
 Compare = Callable[..., bool]

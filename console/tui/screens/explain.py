@@ -26,6 +26,9 @@ from control_plane.contracts.decision import DecisionView
 
 ASK_AGAIN_S: Final = 2.0
 
+ROW_LINES: Final = 2
+"""Always as many, so that the table stays where it is."""
+
 
 class ExplainScreen(DeckScreen):
     hints = (("Enter", "worker"), ("r", "request"))
@@ -67,9 +70,10 @@ class ExplainScreen(DeckScreen):
 
     def _show_head(self, view: View) -> None:
         look = deck_of(self).look
-        decision = self._current()
+        row = next((row for row in self._rows if row_id(row) == self.table.current), None)
+        decision = row.decision if row is not None else self._decisions[-1] if self._decisions else None
         if decision is not None:
-            lines = head_lines(decision, self.room.width, look)
+            lines = head_lines(decision, row, self.room.width, look)
         else:
             asked = self._error or "asking the routers"
             lines = [[(f"  {asked}", look.palette.watch if self._error else look.palette.dim)]]
@@ -88,11 +92,6 @@ class ExplainScreen(DeckScreen):
             self._asked = view.now_mono
             deck_of(self).ask_explanation(self.route.id)
 
-    def _current(self) -> DecisionView | None:
-        """The decision under the cursor."""
-        at = next((row for row in self._rows if row_id(row) == self.table.current), None)
-        return at.decision if at is not None else self._decisions[-1] if self._decisions else None
-
     def on_table_moved(self) -> None:
         self._show_head(deck_of(self).view())
 
@@ -108,8 +107,8 @@ class ExplainScreen(DeckScreen):
         self.table.filter(needle)
 
 
-def head_lines(decision: DecisionView, width: int, look: Look) -> list[Spans]:
-    """Which decision it is, and why it came out so."""
+def head_lines(decision: DecisionView, row: EndpointRow | None, width: int, look: Look) -> list[Spans]:
+    """Which decision it is, why it came out so, and in two lines what is to say of the row under the cursor."""
     palette = look.palette
     where = decision.chosen or "the queue"
     lines: list[Spans] = [
@@ -127,4 +126,6 @@ def head_lines(decision: DecisionView, width: int, look: Look) -> list[Spans]:
         words.append(rule_words(decision))
     for text in filter(None, words):
         lines += [[(f"  {part}", palette.text)] for part in wrapped(text, max(10, width - 4))]
-    return [*lines, []]
+    told = [] if row is None or row.picked else wrapped(f"not {row.worker_id}: {row.words}", max(10, width - 4))
+    lines += [[(f"  {part}", palette.watch)] for part in told[:ROW_LINES]]
+    return [*lines, *([[]] * (ROW_LINES - len(told[:ROW_LINES]))), []]

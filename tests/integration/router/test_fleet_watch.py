@@ -143,7 +143,7 @@ async def test_questions_about_decisions_are_answered_with_a_report() -> None:
 
         await until(lambda: set(answers()) == {7, 8, 9}, "three answers")
         (decision,) = answers()[7].decisions
-        assert (decision.request_id, decision.chosen, decision.router_id) == ("asked", worker.worker_id, "g1")
+        assert (decision.request_id, decision.chosen, decision.router_id) == ("asked", *made.fleet.workers, "g1")
         assert decision.picked is not None
         assert decision.picked.inputs["requests"] == 0
         rescored = answers()[8].rescored

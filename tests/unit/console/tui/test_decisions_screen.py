@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from control_plane.contracts.errors import Forbidden, Unavailable
-from tests.decisions import AT, decision, waited
+from tests.decisions import decision, moved, waited
 from tests.snapshots.memory import NOW, snapshot
 from tests.unit.console.tui.harness import Console, console
 
-LATER = decision(9, "req-1388", attempt=2, continued_tokens=12, chosen="smollm2-2", at_unix=AT + 2)
-DECIDED = (decision(6, "req-1384"), waited(7, "req-1388"), decision(8, "req-1388", looks=4, waited_s=0.4), LATER)
+DECIDED = (
+    decision(6, "req-1384"),
+    waited(7, "req-1388"),
+    decision(8, "req-1388", looks=4, waited_s=0.4),
+    moved(9, "req-1388"),
+)
 
 
 async def opened(seen: Console, line: str, words: str) -> None:
@@ -78,6 +82,8 @@ async def test_enter_tells_why_and_why_not() -> None:
         assert "0.700×2" in seen.text
         picked = next(line for line in seen.lines if "went here" in line)
         assert "smollm2-2" in picked
+        await seen.press("j")
+        await seen.until(lambda: "not smollm2-1: tried: it has lost or failed this very request before" in seen.text)
         await seen.press("G")
         await seen.until(lambda: "400 ms in the queue, looked 3 times" in seen.text)
         assert "attempt 1 ▶ the queue" in seen.text

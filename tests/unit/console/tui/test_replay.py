@@ -360,6 +360,8 @@ async def test_decisions_are_played_back(tmp_path: Path) -> None:
         await console.until(lambda: "attempt 1 ▶ smollm2-1" in console.text)
         assert "attempt 2" not in console.text
         await console.pass_time(10.0)
+        await console.until(lambda: console.text.count("went here") == 2)
+        await console.press("g")
         await console.until(lambda: "attempt 2 ▶ smollm2-2" in console.text)
         await console.command("request req-5")
         await console.until(lambda: "before that: smollm2-1" in console.text)
