@@ -105,8 +105,12 @@ class Decisions:
 def answering(decisions: Decisions, router_id: str, question: DecisionQuestion) -> Callable[[], DecisionAnswer]:
     """What has to be looked up is looked up now; the rest, which takes its time, may be done on another thread."""
     count = min(question.last, DECISIONS_KEPT) if question.last else DECISIONS_KEPT
-    of, after = question.request_id, question.after
-    found = tuple(decisions.of(of) if of else decisions.newest(count, after))
+    if question.request_id:
+        found = decisions.of(question.request_id)
+    elif question.again is None:
+        found = decisions.newest(count, question.after)
+    else:
+        found = [kept for kept in decisions.newest(DECISIONS_KEPT, question.after) if kept.chosen][-count:]
     return lambda: _answer(found, router_id, question)
 
 

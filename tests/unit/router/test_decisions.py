@@ -254,6 +254,18 @@ def test_other_weights_send_it_elsewhere_with_the_loads_as_they_were() -> None:
     assert rescored.workers["queued"].tokens == 20.0
 
 
+def test_the_last_so_many_that_went_somewhere_are_scored_again() -> None:
+    decisions = Decisions()
+    for number in range(5):
+        decide(decisions, [candidate("w")], request_id=f"r{number}")
+        decide(decisions, [], request_id=f"w{number}")
+    for last, count in ((3, 3), (5, 5), (0, 5), (9, 5)):
+        rescored = asked(decisions, last=last, again=BUILT_IN["balanced"]).rescored
+        assert rescored is not None
+        assert rescored.decisions == count
+    assert [each.request_id for each in asked(decisions, last=3).decisions] == ["w3", "r4", "w4"]
+
+
 def test_round_robin_again_takes_turns() -> None:
     decisions = Decisions()
     for number in range(6):

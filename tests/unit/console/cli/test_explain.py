@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
@@ -199,3 +200,10 @@ def test_with_no_decision_yet_nothing_is_made_up(operator: FakeOperator, inferde
     ran = inferdeck("replay-decisions", "--profile", "balanced")
     assert (ran.code, ran.out) == (0, "")
     assert "nothing to score again" in ran.err
+
+
+def test_without_a_platform_there_is_nobody_to_ask(home: Path, inferdeck: Command) -> None:
+    for words in (("explain", "req-1"), ("replay-decisions", "--profile", "balanced")):
+        ran = inferdeck(*words)
+        assert (ran.code, ran.out) == (6, "")
+        assert "hint:" in ran.err
