@@ -128,7 +128,7 @@ def decision_view(kept: Kept, router_id: str, most: int = 0) -> DecisionView:
     """The decision as operators see it; ``most``: at most so many candidates of each kind, 0 is all. Who was picked is
     always among them."""
     attempt, profile = kept.attempt, kept.profile
-    rows = [index for index, row in enumerate(kept.rows) if not most or index < most or row[0][0] == kept.chosen]
+    rows = [index for index, row in enumerate(kept.rows) if not most or index < most or row[0] == kept.chosen]
     odds = _odds(kept)
     return DecisionView(
         number=kept.number,
@@ -159,19 +159,18 @@ def decision_view(kept: Kept, router_id: str, most: int = 0) -> DecisionView:
 
 
 def _odds(kept: Kept) -> Sequence[float]:
-    totals = [total for _, _, total in kept.rows]
     temperature = kept.profile.temperature
-    return chances(totals, temperature) if temperature and totals else [0.0] * len(totals)
+    return chances(kept.totals, temperature) if temperature and kept.totals else [0.0] * len(kept.totals)
 
 
 def _candidate_view(kept: Kept, index: int, chance: float) -> CandidateView:
-    values, scores, total = kept.rows[index]
+    values = kept.rows[index]
     candidate = Candidate(*values)
     return CandidateView(
         worker_id=candidate.worker_id,
         instance_id=candidate.instance_id,
-        scores=scores,
-        total=total,
+        scores=tuple(column[index] for column in kept.columns),
+        total=kept.totals[index],
         chance=chance,
         sample_age_s=max(0.0, kept.now - candidate.sampled_mono) if candidate.sampled_mono else None,
         stale=not candidate.fresh(kept.now),

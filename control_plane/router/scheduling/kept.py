@@ -17,6 +17,9 @@ from control_plane.router.scheduling.profile import Decision, Profile
 
 _copied: Final = attrgetter(*(field.name for field in fields(Candidate)))
 
+_SAMPLED: Final = 4
+"""One total in so many is looked at first."""
+
 Values = tuple[Any, ...]
 """All fields of a candidate, in their order."""
 
@@ -37,8 +40,9 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """``rows`` are the candidates that could have been picked, best total first, each with its scores and total;
-    ``left_out`` some of the others, each with the filter's name. The counts are of all."""
+    """``rows`` are the candidates that could have been picked, best total first; ``columns`` has their scores, a row of
+    numbers for each scorer, ``totals`` their weighted means. ``left_out`` are some of the others, each with the
+    filter's name. The counts are of all."""
 
     number: int
     attempt: Attempt
@@ -46,31 +50,24 @@ class Kept:
     ask: Ask
     now: float
     chosen: str
-    rows: Sequence[tuple[Values, tuple[float, ...], float]]
+    rows: Sequence[Values]
+    columns: Sequence[Sequence[float]]
+    totals: Sequence[float]
     candidates: int
     left_out: Sequence[tuple[str, Values]]
     rejected_by: dict[str, int]
 
     def again(self) -> list[Candidate]:
         """The candidates of ``rows`` as they were then."""
-        return [Candidate(*values) for values, _, _ in self.rows]
+        return [Candidate(*values) for values in self.rows]
 
 
 def keep(number: int, attempt: Attempt, profile: Profile, ask: Ask, decision: Decision, now: float) -> Kept:
     """To be called before anything else changes the candidates."""
-    weighted, chosen = decision.weighted, decision.chosen
-    order: Sequence[int] = range(len(weighted))
-    if len(weighted) > 1:
-        order = sorted(order, key=weighted.__getitem__, reverse=True)
-    if len(order) > CANDIDATES_KEPT:
-        order = order[:CANDIDATES_KEPT]
-        if not any(decision.kept[index] is chosen for index in order):
-            order = [*order[:-1], next(i for i, candidate in enumerate(decision.kept) if candidate is chosen)]
-    columns = decision.columns
-    rows = [
-        (_copied(decision.kept[index]), tuple([column[index] for column in columns]), weighted[index])
-        for index in order
-    ]
+    kept, weighted, columns, chosen = decision.kept, decision.weighted, decision.columns, decision.chosen
+    order = best(weighted, CANDIDATES_KEPT)
+    if len(kept) > CANDIDATES_KEPT and not any(kept[index] is chosen for index in order):
+        order[-1] = next(index for index, candidate in enumerate(kept) if candidate is chosen)
     left_out: list[tuple[str, Values]] = []
     for reason, candidates in decision.rejected:
         room = CANDIDATES_KEPT - len(left_out)
@@ -82,8 +79,24 @@ def keep(number: int, attempt: Attempt, profile: Profile, ask: Ask, decision: De
         ask,
         now,
         chosen.worker_id if chosen is not None else "",
-        rows,
+        [_copied(kept[index]) for index in order],
+        [[column[index] for index in order] for column in columns],
+        [weighted[index] for index in order],
         len(weighted),
         left_out,
         {reason: len(candidates) for reason, candidates in decision.rejected},
     )
+
+
+def best(totals: Sequence[float], most: int) -> list[int]:
+    """Where the best so many are, the best first; equals in their order.
+
+    Of many totals, a sample tells how good one has to be, and only those that are get sorted.
+    """
+    among: Sequence[int] = range(len(totals))
+    if len(totals) > _SAMPLED * most:
+        sample = sorted(totals[::_SAMPLED], reverse=True)
+        bound = sample[min(len(sample) - 1, most // _SAMPLED + most // (2 * _SAMPLED) + 1)]
+        found = [index for index, total in enumerate(totals) if total >= bound]
+        among = found if len(found) >= most else among
+    return sorted(among, key=totals.__getitem__, reverse=True)[:most]

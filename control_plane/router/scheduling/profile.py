@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import mul
 from random import Random
 from typing import Final
 
@@ -103,8 +102,11 @@ def weighted_means(columns: Sequence[Sequence[float]], weights: Sequence[float])
     if len(columns) == 1:
         return columns[0]
     whole = sum(weights)
-    shares = [weight / whole for weight in weights]
-    return [sum(map(mul, row, shares)) for row in zip(*columns, strict=True)]
+    means = [score * (weights[0] / whole) for score in columns[0]]
+    for column, weight in zip(columns[1:], weights[1:], strict=True):
+        share = weight / whole
+        means = [mean + score * share for mean, score in zip(means, column, strict=True)]
+    return means
 
 
 def build(name: str, routing: RoutingProfile, rng: Random) -> Profile:

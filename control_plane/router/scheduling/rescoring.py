@@ -73,7 +73,7 @@ def totals_again(kept: Kept, profile: Profile, candidates: Sequence[Candidate]) 
         if index is None:
             columns.append(scorer.score(kept.ask, candidates, kept.now))
         else:
-            columns.append([scores[index] for _, scores, _ in kept.rows])
+            columns.append(kept.columns[index])
     return weighted_means(columns, [weight for _, weight in profile.scorers])
 
 

@@ -24,7 +24,7 @@ from control_plane.router.decisions import Decisions, answering, decision_view
 from control_plane.router.figures import RouterFigures
 from control_plane.router.scheduling.candidate import Ask, Candidate
 from control_plane.router.scheduling.filters import USABLE
-from control_plane.router.scheduling.kept import Attempt
+from control_plane.router.scheduling.kept import Attempt, best
 from control_plane.router.scheduling.profile import SCORERS as MADE
 from control_plane.router.scheduling.profile import Profile, build
 from control_plane.router.scheduling.reasons import reason_words
@@ -139,6 +139,11 @@ def test_of_many_candidates_the_best_are_kept_and_who_was_picked_always(picker: 
         assert len(few.candidates) in (8, 9)
         assert few.picked == told.picked
         assert few.more_candidates == 300 - len(few.candidates)
+
+
+@given(st.lists(st.floats(0, 1) | st.sampled_from([0.0, 0.5, 1.0]), max_size=120), st.integers(1, 20))
+def test_the_best_are_the_best_however_many_there_are(totals: list[float], most: int) -> None:
+    assert best(totals, most) == sorted(range(len(totals)), key=lambda index: (-totals[index], index))[:most]
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.booleans()), max_size=60), st.integers(1, 9))

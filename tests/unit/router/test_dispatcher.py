@@ -95,7 +95,7 @@ class TestPlacing:
         stage.submit("r")
         kept = stage.dispatcher.placement.decisions.last
         assert kept.chosen == "a"
-        assert [(values[0], scores, total) for values, scores, total in kept.rows] == [("a", (1.0,), 1.0)]
+        assert ([values[0] for values in kept.rows], kept.columns, kept.totals) == (["a"], [[1.0]], [1.0])
         assert [(reason, values[0]) for reason, values in kept.left_out] == [("cordoned", "b")]
 
     def test_every_attempt_of_a_request_is_kept_and_so_is_what_it_waited_for(self) -> None:
