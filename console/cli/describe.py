@@ -34,6 +34,7 @@ from control_plane.contracts.fleet import (
     Snapshot,
     WorkerView,
 )
+from control_plane.contracts.kv_belief import KvBelief
 from control_plane.contracts.timeline import Timeline
 
 Line = tuple[str, str]
@@ -135,6 +136,8 @@ def _worker(worker: WorkerView, snapshot: Snapshot) -> Iterator[Line]:
             f"{figures.rate(load.tokens_per_s)} tok/s out · {figures.rate(load.prompt_tokens_per_s)} tok/s prompt",
         )
     yield from _latency(worker.latency)
+    for belief in worker.kv_beliefs:
+        yield "prefix index", kv_belief(belief, now)
     if load is not None:
         cached = figures.percent(load.cached_tokens / load.prompt_tokens) if load.prompt_tokens else figures.NONE
         yield (
@@ -149,6 +152,18 @@ def _worker(worker: WorkerView, snapshot: Snapshot) -> Iterator[Line]:
         f"{figures.seconds(max(0.0, now - worker.heartbeat_unix))} ago" if worker.heartbeat_unix else "never",
     )
     yield "log", worker.log_path or figures.NONE
+
+
+def kv_belief(belief: KvBelief, now: float) -> str:
+    """What a router takes the worker to have cached, and how it knows."""
+    held = f"{belief.gateway_id}: {figures.plural(belief.blocks, 'block')}"
+    if not belief.told:
+        why = f": {belief.unavailable}" if belief.unavailable else ""
+        return f"{held} estimated from what it sent there{why}"
+    heard = f", heard {figures.seconds(max(0.0, now - belief.heard_unix))} ago" if belief.heard_unix else ""
+    missed = belief.gaps + belief.lost
+    made_up = f" · {missed:,} missed batches made up for" if missed else ""
+    return f"{held} told by batch {belief.seq:,}{heard}{made_up}"
 
 
 def _latency(latency: Latency | None) -> Iterator[Line]:
@@ -214,11 +229,22 @@ def _request(request: RequestView, snapshot: Snapshot) -> Iterator[Line]:
     bound = f" of ≤{request.max_tokens:,}" if request.max_tokens else ""
     cached = f" ({request.cached_tokens:,} cached)" if request.phase is not RequestPhase.QUEUED else ""
     yield "tokens", f"{request.prompt_tokens:,} prompt{cached} · {request.output_tokens:,}{bound} out"
+    if request.predicted_cached_tokens is not None:
+        yield "prefix", belief_of(request)
     if request.arrival_unix:
         took = figures.seconds(time_of(request, snapshot.taken_unix))
         yield "arrived", f"{clock(request.arrival_unix)} · {took} {'so far' if request.phase.active else 'in all'}"
     yield "TTFT", figures.seconds(request.ttft_s or None)
     yield "ITL", f"p50 {figures.seconds(request.itl_p50_s or None)}"
+
+
+def belief_of(request: RequestView) -> str:
+    """What its router believed to be cached, and what was."""
+    believed = f"{request.predicted_cached_tokens or 0:,} tokens believed cached at {request.worker_id or figures.NONE}"
+    if request.phase is not RequestPhase.FINISHED:
+        return believed
+    same = request.predicted_cached_tokens == request.cached_tokens
+    return f"{believed} · {'as it was' if same else f'{request.cached_tokens:,} were'}"
 
 
 def _event(event: Event, _: Snapshot) -> Iterator[Line]:

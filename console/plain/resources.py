@@ -216,6 +216,7 @@ def _requests(snapshot: Snapshot) -> Sequence[Column[RequestView]]:
         Column("PHASE", lambda r: r.phase.name.lower(), keep=8, style=request_style),
         Column("PROMPT", lambda r: str(r.prompt_tokens), right=True, keep=5),
         Column("CACHED", lambda r: str(r.cached_tokens), right=True, keep=3),
+        Column("PREDICTED", predicted_of, right=True, wide=True, keep=1),
         Column(
             "OUTPUT",
             lambda r: f"{r.output_tokens}/{r.max_tokens}" if r.max_tokens else str(r.output_tokens),
@@ -231,6 +232,12 @@ def _requests(snapshot: Snapshot) -> Sequence[Column[RequestView]]:
         Column("RETRIES", lambda r: str(r.retries), right=True, wide=True, keep=1),
         Column("REASON", lambda r: r.reason or figures.NONE, wide=True, keep=2),
     )
+
+
+def predicted_of(request: RequestView) -> str:
+    """Tokens of the prompt that its router believed to be cached where it sent it."""
+    predicted = request.predicted_cached_tokens
+    return figures.NONE if predicted is None else str(predicted)
 
 
 def time_of(request: RequestView, now: float) -> float:

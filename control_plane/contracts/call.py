@@ -22,7 +22,8 @@ class RoutedCall:
     ``stages`` are those that the gateway has finished (auth, tokenise), for the request's timeline. ``traceparent`` is
     the caller's trace context as it was sent (W3C), unchecked. ``resumed`` is of a call that goes on: see
     ``contracts.worker.Generate``. ``priority``: lower is served first, as vLLM has it. ``queue_timeout_s``: how long it
-    may wait for an endpoint, in seconds; None leaves that to the router.
+    may wait for an endpoint, in seconds; None leaves that to the router. ``session``: calls with the same one belong
+    together (a conversation, an end user of a tenant), and are better served by one worker; empty: it has none.
     """
 
     request_id: str
@@ -40,6 +41,7 @@ class RoutedCall:
     stages: tuple[Stage, ...] = ()
     traceparent: str = ""
     resumed: int = 0
+    session: str = ""
 
 
 class CallSink(Protocol):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from control_plane.contracts.decision import DecisionAnswer
+from control_plane.contracts.kv_belief import KvBelief
 from control_plane.contracts.worker import Load, WorkerInfo
 
 
@@ -79,6 +80,7 @@ class WorkerView:
     in_flight: int = 0
     latency: Latency | None = None
     log_path: str = ""
+    kv_beliefs: tuple[KvBelief, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,7 @@ class RequestView:
     stages: tuple[Stage, ...] = ()
     api: str = ""
     traceparent: str = ""
+    predicted_cached_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,3 +265,4 @@ class RouterReport:
     itl: dict[str, Histogram] = field(default_factory=dict)
     cancels: tuple[CancelOutcome, ...] = ()
     answers: tuple[DecisionAnswer, ...] = ()
+    kv_beliefs: tuple[KvBelief, ...] = ()

@@ -1,24 +1,64 @@
-"""A worker's set of cached blocks, made from the frames it sends. Pure: no clock, no I/O."""
+"""What a watcher knows of a worker's set of cached blocks, made from the frames it sends. Pure: no clock, no I/O."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Set
+from typing import Protocol
+
 from control_plane.contracts.kv_events import KvBatch, KvFrame, KvSnapshot
+
+
+class Names(Protocol):
+    """Who is told of the set, change by change."""
+
+    def stored(self, names: Iterable[int]) -> None: ...
+
+    def removed(self, names: Iterable[int]) -> None:
+        """They may not have been there."""
+        ...
+
+    def replaced(self, names: Set[int]) -> None:
+        """These are all there are."""
+        ...
+
+    def forgotten(self) -> None:
+        """Nothing is known, not even that there are none."""
+        ...
+
+
+class NameSet(set[int]):
+    """``Names`` as a set."""
+
+    def stored(self, names: Iterable[int]) -> None:
+        self.update(names)
+
+    def removed(self, names: Iterable[int]) -> None:
+        self.difference_update(names)
+
+    def replaced(self, names: Set[int]) -> None:
+        self.clear()
+        self.update(names)
+
+    def forgotten(self) -> None:
+        self.clear()
 
 
 class KvMirror:
     """``hashes`` can be hit on instance ``instance_id`` after batch ``seq``, as far as has been told.
 
     Watch with ``ask()``, ``apply`` every frame, and watch anew where it says so. ``gaps`` counts batches that were
-    missing, ``lost`` those that the worker said this watcher was too slow for.
+    missing, ``lost`` those that the worker said this watcher was too slow for. With ``names`` these are told, and
+    ``hashes`` stays empty.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, names: Names | None = None) -> None:
         self.instance_id = ""
         self.seq = 0
-        self.hashes: set[int] = set()
+        self.hashes = NameSet()
         self.unavailable = ""
         self.gaps = 0
         self.lost = 0
+        self._names: Names = self.hashes if names is None else names
         self._said_lost = 0
         self._pieces: set[int] | None = None
 
@@ -47,7 +87,7 @@ class KvMirror:
         """A new instance has an empty cache."""
         self.instance_id = instance_id
         self.seq = 0
-        self.hashes.clear()
+        self._names.forgotten()
         self._pieces = None
 
     def _take(self, snapshot: KvSnapshot) -> None:
@@ -56,7 +96,8 @@ class KvMirror:
         if snapshot.more:
             self._pieces = pieces
             return
-        self.hashes, self.seq, self._pieces = pieces, snapshot.seq, None
+        self._names.replaced(pieces)
+        self.seq, self._pieces = snapshot.seq, None
 
     def _follow(self, batch: KvBatch) -> bool:
         if batch.seq <= self.seq:
@@ -64,10 +105,13 @@ class KvMirror:
         if batch.seq > self.seq + 1:
             self.gaps += batch.seq - self.seq - 1
             return False
+        names = self._names
         for event in batch.events:
             if event.cleared:
-                self.hashes.clear()
-            self.hashes.difference_update(event.removed)
-            self.hashes.update(event.stored)
+                names.replaced(frozenset())
+            if event.removed:
+                names.removed(event.removed)
+            if event.stored:
+                names.stored(event.stored)
         self.seq = batch.seq
         return True

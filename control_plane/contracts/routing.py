@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-SCORERS: Final = ("inflight_tokens", "queue_depth", "kv_headroom")
+SCORERS: Final = (
+    "prefix_cache",
+    "even_load",
+    "recent_work",
+    "inflight_tokens",
+    "queue_depth",
+    "kv_headroom",
+    "session_affinity",
+)
 """What an endpoint can be rated by."""
 
 PICKERS: Final = ("max", "softmax", "round_robin")
@@ -30,6 +38,12 @@ class RoutingProfile:
 
 BUILT_IN: Final[Mapping[str, RoutingProfile]] = MappingProxyType(
     {
+        # Where most of the prompt is cached, unless that endpoint has clearly more to do than the others: a prompt that is
+        # wholly cached outweighs an idle endpoint as long as the load there is at the mean, and no longer at a third above
+        # it. The rest decides among equals. Weights are those that did best in tests/bench/prefix_routing.py.
+        "prefix_aware": RoutingProfile(
+            {"prefix_cache": 2.0, "even_load": 4.0, "recent_work": 0.5, "kv_headroom": 0.5, "session_affinity": 0.25}
+        ),
         "least_load": RoutingProfile({"inflight_tokens": 1.0}),
         # Also what workers say of themselves: for those that several routers load, or whose KV cache fills first.
         "balanced": RoutingProfile({"inflight_tokens": 2.0, "queue_depth": 1.0, "kv_headroom": 1.0}),

@@ -6,12 +6,13 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from control_plane.contracts.decision import DecisionQuestion
 from control_plane.contracts.fleet import CancelOutcome, GatewayIdentity, GatewayStats, Histogram, Latency, RouterReport
 from control_plane.contracts.histogram import LatencyHistogram
+from control_plane.contracts.kv_belief import KvBelief
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.latency import RollingLatency
 from control_plane.fleet.questions import Questions
@@ -21,13 +22,16 @@ CANCEL_TIMEOUT_S: Final = 3.0
 REJOIN_S: Final = 10.0
 """How long the requests of a gateway whose stream broke are believed to run on."""
 
+MOST_BELIEFS: Final = 10_000
+
 _RATE_S: Final = 5.0
 
 
 @dataclass(slots=True)
 class Session:
     """One router, from its hello on. ``cancels`` are the request ids that it is to be told; None ends it.
-    ``questions`` are those that it is to answer with a report."""
+    ``questions`` are those that it is to answer with a report. ``kv_beliefs``: by worker id, what it said last of what
+    its prefix index holds."""
 
     identity: GatewayIdentity
     stats: GatewayStats = field(default_factory=GatewayStats)
@@ -35,6 +39,7 @@ class Session:
     left_at: float | None = None
     cancels: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
     questions: asyncio.Queue[DecisionQuestion] = field(default_factory=asyncio.Queue)
+    kv_beliefs: dict[str, KvBelief] = field(default_factory=dict)
     _latency: RollingLatency = field(default_factory=RollingLatency)
     _tokens: deque[tuple[float, int]] = field(default_factory=deque)
 
@@ -48,6 +53,10 @@ class Session:
             self._tokens.append((now, report.stats.output_tokens_total))
             while now - self._tokens[0][0] > _RATE_S and len(self._tokens) > 2:
                 self._tokens.popleft()
+        if len(self.kv_beliefs) > MOST_BELIEFS:
+            self.kv_beliefs.clear()  # of workers that are no more; it tells those of the others again
+        for belief in report.kv_beliefs:
+            self.kv_beliefs[belief.worker_id] = replace(belief, gateway_id=self.identity.id)
         if report.ttft or report.itl:
             self._latency.add(now, _merged(report.ttft.values()), _merged(report.itl.values()))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 
 from control_plane.contracts.fleet import (
@@ -13,6 +14,7 @@ from control_plane.contracts.fleet import (
     Snapshot,
     WorkerPhase,
 )
+from control_plane.contracts.kv_belief import KvBelief
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.controller import Controller
 from control_plane.fleet.events import Events
@@ -20,6 +22,7 @@ from control_plane.fleet.gateways import Gateways
 from control_plane.fleet.pools import Pools
 from control_plane.fleet.requests import Requests
 from control_plane.fleet.routers import Routers, Session
+from control_plane.fleet.worker import Worker
 
 EVENTS = 50
 
@@ -67,7 +70,11 @@ class Snapshots:
             version=self.version,
             pools=self._pool_views(),
             workers=tuple(
-                worker.view(routed[worker.id], self._requests.latency(worker.id, now), now) for worker in workers
+                replace(
+                    worker.view(routed[worker.id], self._requests.latency(worker.id, now), now),
+                    kv_beliefs=self._beliefs(worker),
+                )
+                for worker in workers
             ),
             gateways=self._gateway_views(now),
             requests=(*ended, *self._requests.active()),
@@ -102,6 +109,11 @@ class Snapshots:
                 )
             )
         return tuple(views)
+
+    def _beliefs(self, worker: Worker) -> tuple[KvBelief, ...]:
+        """Of the routers that have joined, on its present instance."""
+        told = (session.kv_beliefs.get(worker.id) for session in self._routers.all() if session.joined)
+        return tuple(belief for belief in told if belief is not None and belief.instance_id == worker.instance_id)
 
     def _pool_views(self) -> tuple[Pool, ...]:
         workers = self._controller.ordered()

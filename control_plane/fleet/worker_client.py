@@ -11,13 +11,11 @@ import grpc
 from control_plane.contracts.errors import Unavailable
 from control_plane.contracts.failure import Failure
 from control_plane.contracts.identity import Peer
-from control_plane.contracts.kv_events import KvFrame
 from control_plane.contracts.step import BlockSnapshot, EngineStep, TraceMode, TraceState
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1.worker_pb2_grpc import WorkerStub
 from control_plane.contracts.wire.convert import from_wire, to_wire
 from control_plane.contracts.wire.failures import failures_from_wire
-from control_plane.contracts.wire.kv_events import kv_frame_from_wire
 from control_plane.contracts.wire.secure import open_channel
 from control_plane.contracts.wire.status import error_from
 from control_plane.contracts.wire.steps import step_from_wire
@@ -113,22 +111,6 @@ class WorkerClient:
         try:
             async for frame in call:
                 yield frame
-        except grpc.aio.AioRpcError as error:
-            raise error_from(error, peer=self.address) from None
-        except grpc.aio.UsageError:
-            raise self._closed() from None
-        except asyncio.CancelledError:
-            self._unless_cancelled()
-        finally:
-            call.cancel()
-
-    async def kv_frames(self, from_seq: int = 0, instance_id: str = "") -> AsyncGenerator[KvFrame, None]:
-        """Which blocks the prefix cache holds, from batch ``from_seq`` of that instance on where the worker still has
-        it, else from a snapshot on. ``KvMirror`` says what to ask for, and follows them."""
-        call = self._stub.WatchKvEvents(pb.WatchKvEventsRequest(from_seq=from_seq, instance_id=instance_id))
-        try:
-            async for frame in call:
-                yield kv_frame_from_wire(frame)
         except grpc.aio.AioRpcError as error:
             raise error_from(error, peer=self.address) from None
         except grpc.aio.UsageError:

@@ -35,6 +35,7 @@ from control_plane.gateway.prompt.lanes import Job
 from control_plane.gateway.prompt.model_prompt import ModelPrompt
 from control_plane.gateway.prompt.models import Waiter
 from control_plane.gateway.schema.generation import Generation
+from control_plane.gateway.session import session_of
 
 if TYPE_CHECKING:
     from control_plane.gateway.desk import Desk
@@ -244,6 +245,7 @@ class Call:
             # Calls of a tenant share cached prefixes with each other, and with nobody else.
             cache_salt="" if grant.tenant == DEFAULT_TENANT else grant.tenant,
             key_id=grant.key_id,
+            session=session_of(grant.tenant, generation),
             api=self._api.name,
             traceparent=_traceparent(exchange.fields.get(b"traceparent", b"")),
             stages=(

@@ -23,6 +23,7 @@ from control_plane.contracts.fleet import (
 )
 from control_plane.contracts.routing import BUILT_IN, Routing
 from control_plane.router.decisions import answering
+from control_plane.router.beliefs import Beliefs
 from control_plane.router.dispatcher import Dispatcher
 from control_plane.router.fleet_watch import FleetWatch
 from control_plane.router.forwarder import WorkerLink, fetch_tokenizer
@@ -92,6 +93,7 @@ class EmbeddedRouter:
             open_link=self._open_link,
             changed=self._watch.nudge,
         )
+        self._beliefs = Beliefs(self.dispatcher.targets)
         self._tokenizers = Tokenizers(
             lambda model: [target.endpoint for target in self.dispatcher.targets.serving(model)], self._fetch
         )
@@ -160,10 +162,12 @@ class EmbeddedRouter:
         return answering(self.dispatcher.placement.decisions, self._router_id, question)
 
     def account(self) -> Account:
-        return self._ledger.take(time.monotonic())
+        now = time.monotonic()
+        return replace(self._ledger.take(now), kv_beliefs=self._beliefs.take(now))
 
     def put_back(self, account: Account) -> None:
         self._ledger.put_back(account)
+        self._beliefs.put_back(account.kv_beliefs)
 
     def stats(self) -> GatewayStats:
         return replace(self._stats(), queued=self.dispatcher.queued)

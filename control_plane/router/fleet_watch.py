@@ -223,6 +223,7 @@ def _to_wire(account: Account, outcomes: list[CancelOutcome], stats: GatewayStat
         ended=map(_request_to_wire, account.ended),
         stats=to_wire(stats, pb.GatewayStats),
         cancels=[to_wire(outcome, pb.CancelOutcome) for outcome in outcomes],
+        kv_beliefs=[to_wire(belief, pb.KvBelief) for belief in account.kv_beliefs],
     )
     for worker_id, meter in account.meters.items():
         if meter.ttft:
@@ -255,4 +256,5 @@ def _request_to_wire(view: RequestView) -> pb.RequestView:
         stages=[pb.Stage(name=s.name, start_s=s.start_s, duration_s=s.duration_s) for s in view.stages],
         api=view.api,
         traceparent=view.traceparent,
+        predicted_cached_tokens=view.predicted_cached_tokens,
     )

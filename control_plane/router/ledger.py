@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from control_plane.contracts.errors import Conflict
 from control_plane.contracts.fleet import RequestPhase, RequestView
+from control_plane.contracts.kv_belief import KvBelief
 from control_plane.router.meter import Meter
 from control_plane.router.requests import Request
 
@@ -17,11 +18,12 @@ REMEMBERED_LIMIT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What one report says. ``active`` is complete; ``ended`` and ``meters`` (by worker id) are news."""
+    """What one report says. ``active`` is complete; ``ended``, ``meters`` (by worker id), ``kv_beliefs`` are news."""
 
     active: tuple[RequestView, ...] = ()
     ended: tuple[RequestView, ...] = ()
     meters: dict[str, Meter] = field(default_factory=dict)
+    kv_beliefs: tuple[KvBelief, ...] = ()
 
 
 class Ledger:

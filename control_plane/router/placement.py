@@ -15,6 +15,7 @@ from control_plane.router.requests import Request
 from control_plane.router.scheduling.candidate import Ask
 from control_plane.router.scheduling.kept import Attempt
 from control_plane.router.scheduling.profile import Decision, Profile
+from control_plane.router.sessions import Sessions
 from control_plane.router.targets import Targets
 
 _log = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ class Placement:
         self._ledger = ledger
         self._clock = clock
         self._expectations: dict[str, Expectation] = {}
+        self._sessions = Sessions()
         self._number = 0
 
     def place(self, request: Request) -> Decision:
@@ -40,7 +42,11 @@ class Placement:
         call, chosen_mono = continued(request.call, request.said), self._clock()
         prompt, output = len(call.prompt_token_ids), call.sampling.max_tokens - call.resumed
         charge = self._expectation(call.model).of(prompt, output, request.choices)
-        ask = Ask(call.model, prompt, prompt + output, charge, request.choices, call.priority, request.tried)
+        cached = self.targets.cached(call.model, call.prompt_token_ids, request.blocks)
+        home = self._sessions.home(call.session, chosen_mono)
+        ask = Ask(
+            call.model, prompt, prompt + output, charge, request.choices, call.priority, request.tried, cached, home
+        )
         decision = self.profile.decide(ask, self.targets.candidates(call.model), chosen_mono)
         self.decisions.keep(self._attempt(request, chosen_mono), self.profile, ask, decision, chosen_mono)
         if decision.chosen is not None:
@@ -48,8 +54,12 @@ class Placement:
             assert target.link is not None
             self._number += 1
             request.charge = charge
+            request.prompt_tokens = prompt
+            request.block_names = request.blocks.names(call.prompt_token_ids, decision.chosen.block_size)
+            request.predicted_tokens = ask.cached_at(decision.chosen) if decision.chosen.block_size else None
+            request.shelf, request.block_size = target.shelf, decision.chosen.block_size
             request.dispatched(self._number, target, self._ledger.meter(target.worker_id), chosen_mono, self._clock())
-            target.attach(self._number, request)
+            target.attach(self._number, request, chosen_mono)
             try:
                 target.link.generate(self._number, call)
             except Exception as error:
@@ -58,11 +68,18 @@ class Placement:
                 request.target = None
                 request.returned(self._clock())
                 raise InternalError("The call could not be sent to a worker.") from error
+            self._sessions.settle(call.session, target.instance_id, chosen_mono)
         return decision
 
     def learn(self, request: Request, done: Done) -> None:
-        """A call ended well: the next ones are expected to be like it."""
+        """A call ended well: the next ones are expected to be like it, and what it had cached was so."""
         self._expectation(request.model).learn(done.prompt_tokens, done.output_tokens, request.choices)
+        shelf = request.shelf
+        if shelf is not None:
+            shelf.found(request.predicted_tokens or 0, done.cached_tokens)
+            if not shelf.told and request.choices == 1:
+                tokens = [*request.call.prompt_token_ids, *request.said[:-1]]
+                shelf.grown(request.blocks.names(tokens, request.block_size))
 
     def _attempt(self, request: Request, now: float) -> Attempt:
         call, looks = request.call, self.decisions.looks(request.call.request_id)

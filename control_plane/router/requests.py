@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from control_plane.contracts.call import CallSink, RoutedCall
@@ -10,8 +10,10 @@ from control_plane.contracts.fleet import RequestPhase, RequestView, Stage
 from control_plane.contracts.histogram import LatencyHistogram
 from control_plane.contracts.worker import Delta, Done
 from control_plane.router.meter import Meter
+from control_plane.router.prompt_blocks import PromptBlocks
 
 if TYPE_CHECKING:
+    from control_plane.router.prefix_index import Shelf
     from control_plane.router.targets import Target
 
 
@@ -34,6 +36,10 @@ class Request:
     ``attempts`` is how often it was sent to a worker. ``charge`` is what the endpoint was charged for it, in tokens.
     ``delivered``: the present attempt has reached the sink; ``begun``: any has. ``said`` are the tokens of the answer
     so far, of a call with one choice.
+
+    ``blocks`` names the prompt's KV blocks. Of the last attempt: ``prompt_tokens`` that were sent, ``block_names`` of
+    them, ``predicted_tokens`` of them that were believed to be cached at the endpoint (None: nothing was), and what it
+    has ``promised`` to its ``shelf`` in the prefix index, whose blocks have ``block_size`` tokens.
     """
 
     __slots__ = (
@@ -44,6 +50,9 @@ class Request:
         "aborted",
         "attempts",
         "begun",
+        "block_names",
+        "block_size",
+        "blocks",
         "call",
         "charge",
         "choices",
@@ -58,11 +67,15 @@ class Request:
         "number",
         "output_tokens",
         "phase",
+        "predicted_tokens",
+        "promised",
+        "prompt_tokens",
         "queued_mono",
         "reason",
         "retries",
         "said",
         "seq",
+        "shelf",
         "sink",
         "spans",
         "target",
@@ -99,6 +112,13 @@ class Request:
         self.done: Done | None = None
         self.meter: Meter | None = None
         self.spans: list[Stage] = list(call.stages)
+        self.blocks = PromptBlocks(call.cache_salt)
+        self.block_names: Sequence[int] = ()
+        self.block_size = 0
+        self.prompt_tokens = 0
+        self.predicted_tokens: int | None = None
+        self.promised: Sequence[int] = ()
+        self.shelf: Shelf | None = None
         self._last = 0.0
         self._lasts: dict[int, float] | None = {} if self.choices > 1 else None
         self._gaps: dict[int, int] = {}
@@ -130,6 +150,7 @@ class Request:
         self.delivered = False
         self.number = 0
         self.worker_id = ""
+        self.predicted_tokens = None
         self.meter = None
         self.queued_mono = now
         self.phase = RequestPhase.QUEUED
@@ -239,6 +260,7 @@ class Request:
             stages=(*self.spans, *self._untold(self.end_mono)),
             api=call.api,
             traceparent=call.traceparent,
+            predicted_cached_tokens=self.predicted_tokens,
         )
 
     def _untold(self, end: float) -> list[Stage]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from control_plane.contracts.call import RoutedCall
 from control_plane.contracts.fleet import Endpoint, EndpointSet, WorkerPhase
+from control_plane.contracts.kv_belief import KvBelief
+from control_plane.contracts.kv_mirror import KvMirror
 from control_plane.contracts.worker import WorkerState
 from control_plane.router.circuit import Circuit
+from control_plane.router.prefix_index import PrefixIndex, Shelf
+from control_plane.router.prompt_blocks import PromptBlocks
 from control_plane.router.requests import Request
-from control_plane.router.scheduling.candidate import Candidate
+from control_plane.router.scheduling.candidate import WORK_HALVES_S, Candidate
 
 _ALIVE = (WorkerState.UNSPECIFIED, WorkerState.READY)
 
@@ -32,17 +36,21 @@ class Target:
     """One instance of one worker. A worker that restarts is another target: its cache and its calls are gone.
 
     ``calls`` is the truth about what is in flight there, by attempt number; the counters of ``candidate`` change with
-    it and only with it.
+    it and only with it. ``shelf`` is what its prefix cache is believed to hold, ``mirror`` follows its KV events there.
     """
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, shelf: Shelf) -> None:
         self.endpoint = endpoint
-        self.candidate = Candidate(endpoint.worker_id, endpoint.instance_id, endpoint.model)
+        self.shelf = shelf
+        self.mirror = KvMirror(shelf)
+        self.kv_heard_unix = 0.0
+        self.candidate = Candidate(endpoint.worker_id, endpoint.instance_id, endpoint.model, slot=shelf.slot)
         self.circuit = Circuit()
         self.calls: dict[int, Request] = {}
         self.last_words: dict[int, Callable[[int], None]] = {}
         self.link: Link | None = None
         self._sampled_unix = 0.0
+        self._worked_mono = 0.0
         self._peak = 0
         self._peak_before = 0
 
@@ -70,6 +78,9 @@ class Target:
             candidate.max_context = info.model.max_context
             candidate.max_sequences = info.model.max_num_seqs
             candidate.capacity_tokens = info.model.total_blocks * info.model.block_size
+            candidate.block_size = info.model.block_size
+            self.shelf.resize(info.model.total_blocks)
+        self._fade(now)
         if load is None or load.instance_id not in ("", endpoint.instance_id):
             return
         if load.sampled_unix == self._sampled_unix:
@@ -81,9 +92,12 @@ class Target:
         candidate.others = max(0, load.running + load.waiting - max(self._peak, self._peak_before))
         self._peak_before, self._peak = self._peak, candidate.sequences
 
-    def attach(self, number: int, request: Request) -> None:
+    def attach(self, number: int, request: Request, now: float) -> None:
         self.calls[number] = request
         candidate = self.candidate
+        request.promised = self.shelf.sent(request.block_names)
+        self._fade(now)
+        candidate.work += request.prompt_tokens - (request.predicted_tokens or 0)
         candidate.requests += 1
         candidate.sequences += request.choices
         candidate.tokens += request.charge
@@ -100,8 +114,35 @@ class Target:
         candidate.requests -= 1
         candidate.sequences -= request.choices
         candidate.tokens = candidate.tokens - request.charge if self.calls else 0.0
+        self.shelf.settled(request.promised)
+        request.promised = ()
         self.circuit.ended(number, now)
         candidate.refusing_until = self.circuit.open_until
+
+    def heard_kv(self, now_unix: float) -> None:
+        """A frame of KV events came."""
+        self.kv_heard_unix = now_unix
+
+    def belief(self) -> KvBelief:
+        """What the index holds of it, as operators see it."""
+        info, mirror = self.endpoint.info, self.mirror
+        return KvBelief(
+            worker_id=self.worker_id,
+            instance_id=self.instance_id,
+            blocks=len(self.shelf),
+            told=self.shelf.told,
+            seq=mirror.seq,
+            gaps=mirror.gaps,
+            lost=mirror.lost,
+            heard_unix=self.kv_heard_unix,
+            unavailable=mirror.unavailable or (info.kv_events_unavailable if info is not None else ""),
+        )
+
+    def _fade(self, now: float) -> None:
+        candidate = self.candidate
+        if candidate.work:
+            candidate.work *= 0.5 ** ((now - self._worked_mono) / WORK_HALVES_S)
+        self._worked_mono = now
 
     def ended(self, number: int, output_tokens: int) -> None:
         """The worker says of a call that was withdrawn what it had generated."""
@@ -154,10 +195,12 @@ class Targets:
     """All targets, by worker and by model. ``typical_tokens`` gives what a request of a model usually holds."""
 
     def __init__(self, typical_tokens: Callable[[str], float]) -> None:
+        self.index = PrefixIndex()
         self._typical_tokens = typical_tokens
         self._by_worker: dict[str, Target] = {}
         self._by_model: dict[str, list[Target]] = {}
         self._candidates: dict[str, list[Candidate]] = {}
+        self._families: dict[str, dict[int, int]] = {}
         self._leaving: dict[tuple[str, str], Target] = {}
 
     def all(self) -> Sequence[Target]:
@@ -179,12 +222,27 @@ class Targets:
     def serving(self, model: str) -> Sequence[Target]:
         return self._by_model.get(model, ())
 
+    def cached(self, model: str, tokens: Sequence[int], blocks: PromptBlocks) -> list[int]:
+        """How many of a prompt's tokens each endpoint of the model is believed to have cached, by slot; empty where
+        nobody has any. The last token never counts: engines compute it always."""
+        tokens_at: list[int] = []
+        for block_size, among in self._families.get(model, {}).items():
+            most = (len(tokens) - 1) // block_size
+            for count, holders in self.index.look_up(blocks.names(tokens, block_size), among):
+                if not tokens_at:
+                    tokens_at = [0] * self.index.slots
+                cached = min(count, most) * block_size
+                for slot in _places(holders):
+                    tokens_at[slot] = cached
+        return tokens_at
+
     def is_leaving(self, target: Target) -> bool:
         return self._leaving.get(target.key) is target
 
     def left(self, target: Target) -> None:
         """Nothing runs there any more."""
         self._leaving.pop(target.key, None)
+        self.index.close(target.shelf)
 
     def apply(self, update: EndpointSet, now: float) -> Changes:
         """The whole set, which replaces the last one.
@@ -199,12 +257,15 @@ class Targets:
             if target is not None and not endpoint.instance_id:
                 endpoint = replace(endpoint, instance_id=target.instance_id)
             if target is not None and target.instance_id != endpoint.instance_id:
+                # What it had cached is gone before anything is sent to the next one.
+                self.index.close(target.shelf)
                 changes.lost.append(target)
                 target = None
             if target is None:
                 key = (endpoint.worker_id, endpoint.instance_id)
-                target = self._leaving.pop(key, None) or Target(endpoint)
+                target = self._leaving.pop(key, None) or Target(endpoint, self.index.open())
             if endpoint.phase is WorkerPhase.FAILED:
+                target.shelf.forgotten()
                 changes.lost.append(target)
             target.update(endpoint, now, self._typical_tokens(endpoint.model))
             self._by_worker[endpoint.worker_id] = target
@@ -213,4 +274,23 @@ class Targets:
             self._leaving[target.key] = target
             changes.leaving.append(target)
         self._candidates = {model: [t.candidate for t in targets] for model, targets in self._by_model.items()}
+        self._families = {model: _by_block_size(candidates) for model, candidates in self._candidates.items()}
         return changes
+
+
+def _by_block_size(candidates: Sequence[Candidate]) -> dict[int, int]:
+    """Block size in tokens → the bits of the endpoints that have it."""
+    families: dict[int, int] = {}
+    for candidate in candidates:
+        if candidate.block_size:
+            families[candidate.block_size] = families.get(candidate.block_size, 0) | 1 << candidate.slot
+    return families
+
+
+def _places(bits: int) -> Iterator[int]:
+    """Where the bits are set."""
+    text = bin(bits)[:1:-1]
+    at = text.find("1")
+    while at >= 0:
+        yield at
+        at = text.find("1", at + 1)

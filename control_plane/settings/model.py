@@ -64,7 +64,7 @@ class RouterSettings:
     """``retries``: other workers tried before the first token. ``queue_timeout_s``: how long a call waits while
     no worker has shown its model's tokenizer yet, in seconds; for a worker after that, as long as its tier says."""
 
-    profile: str = "least_load"
+    profile: str = "prefix_aware"
     retries: int = 2
     queue_timeout_s: float = 30.0
 
@@ -109,7 +109,7 @@ class PoolSettings:
     gpus: Gpus = ()
     threads: int = 1
     offline: bool = False
-    kv_events: bool = False
+    kv_events: bool = True
     engine_args: dict[str, Any] = field(default_factory=lambda: {"max_num_seqs": 16, "max_num_batched_tokens": 512})
 
     @property

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import statistics
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,7 +16,7 @@ import openai
 import pytest
 from tokenizers import Tokenizer
 
-from control_plane.contracts.fleet import WorkerPhase
+from control_plane.contracts.fleet import RequestView, WorkerPhase
 from control_plane.contracts.worker_spec import start_ticks
 from tests.integration.platform.rig import Platform, until
 
@@ -120,6 +122,74 @@ def test_thirty_two_streams_on_two_workers_and_every_counter_back_at_zero(platfo
     assert data["tokens"]["output"] >= 32 * 8
     until(platform.idle, "every counter at zero", patience_s=120)
     assert all(worker.load and worker.load.finished > 4 for worker in platform.snapshot().workers)
+
+
+def test_a_shared_prefix_is_found_predicted_and_quicker(platform: Platform) -> None:
+    """Four system prompts, six questions to each, one after the other on two workers."""
+    until(platform.idle, "every counter at zero", patience_s=120)
+    client, begun = client_of(platform), time.time()
+    cached: dict[int, list[int]] = {}
+    for question in range(6):
+        for number in range(4):
+            answer = client.chat.completions.create(
+                model="tiny-model",
+                messages=[
+                    {"role": "system", "content": f"{number}. You are a careful assistant who answers briefly. " * 30},
+                    {"role": "user", "content": f"Name the number {question}."},
+                ],
+                max_tokens=4,
+                temperature=0,
+            )
+            details = answer.usage.prompt_tokens_details if answer.usage is not None else None
+            cached.setdefault(number, []).append(details.cached_tokens or 0 if details is not None else 0)
+    assert all(not first and all(tokens > 200 for tokens in rest) for first, *rest in cached.values()), cached
+
+    def asked() -> list[RequestView]:
+        mine = [request for request in platform.snapshot().requests if request.arrival_unix >= begun]
+        return mine if len(mine) == 24 and not any(request.phase.active for request in mine) else []
+
+    requests = until(asked, "the requests")
+    exact = [request for request in requests if request.predicted_cached_tokens == request.cached_tokens]
+    assert len(exact) >= 0.95 * len(requests)
+    assert len({request.worker_id for request in requests}) == 2
+    prefill = {
+        warm: statistics.median(
+            stage.duration_s
+            for request in requests
+            if bool(request.cached_tokens) is warm
+            for stage in request.stages
+            if stage.name == "prefill"
+        )
+        for warm in (False, True)
+    }
+    assert prefill[True] < 0.7 * prefill[False]
+    [last] = [request for request in requests if request is requests[-1]]
+    told = platform.run("describe", f"request/{last.id}").stdout
+    assert "believed cached" in told
+    assert "prefix index" in platform.run("describe", f"worker/{last.worker_id}").stdout
+
+
+def test_two_tenants_with_the_same_prompt_share_nothing(platform: Platform) -> None:
+    keys = [
+        platform.run("key", "create", "--name", name, "--tenant", name, "--tier", "enterprise").stdout.strip()
+        for name in ("acme", "bolt")
+    ]
+    begun, found = time.time(), list[int]()
+    for key in (keys[0], keys[0], keys[1], keys[1]):
+        client = openai.OpenAI(base_url=f"{platform.url}/v1", api_key=key, timeout=300, max_retries=0)
+        answer = client.completions.create(
+            model="tiny-model", prompt="The same prompt of both. " * 60, max_tokens=2, temperature=0
+        )
+        details = answer.usage.prompt_tokens_details if answer.usage is not None else None
+        found.append(details.cached_tokens or 0 if details is not None else 0)
+    assert [tokens > 0 for tokens in found] == [False, True, False, True]
+
+    def asked() -> list[RequestView]:
+        mine = [request for request in platform.snapshot().requests if request.arrival_unix >= begun]
+        return mine if len(mine) == 4 and not any(request.phase.active for request in mine) else []
+
+    requests = sorted(until(asked, "the requests"), key=lambda request: request.arrival_unix)
+    assert [request.predicted_cached_tokens for request in requests] == found
 
 
 def test_seeded_calls_whose_prompts_come_in_chunks_harm_nobody(platform: Platform) -> None:

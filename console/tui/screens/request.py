@@ -173,7 +173,9 @@ def _steps(timeline: Timeline, look: Look) -> list[Spans]:
 def _prompt(request: RequestView) -> str:
     if not request.prompt_tokens:
         return ""
-    return f"{count(request.prompt_tokens)} tokens, {count(request.cached_tokens)} cached"
+    believed = request.predicted_cached_tokens
+    belief = "" if believed is None else f", {count(believed)} believed"
+    return f"{count(request.prompt_tokens)} tokens, {count(request.cached_tokens)} cached{belief}"
 
 
 def _output(request: RequestView, width: int, look: Look) -> list[Span]:

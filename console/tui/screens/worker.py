@@ -27,6 +27,7 @@ from console.tui.widgets.request_table import ordered, request_table
 from console.tui.widgets.table import Table
 from console.tui.widgets.worker_plot import WorkerPlot
 from control_plane.contracts.fleet import WorkerView
+from control_plane.contracts.kv_belief import KvBelief
 from control_plane.contracts.worker import Load
 
 SPANS_S = (60.0, 120.0, 300.0, 600.0)
@@ -195,8 +196,14 @@ def describe(worker: WorkerView, view: View, width: int, look: Look) -> list[Spa
         ("KV memory", f"{size(model.kv_bytes)}, {_parts(model.tensor_parallel)}" if model and model.kv_bytes else ""),
         ("process", f"pid {worker.pid or UNKNOWN} / {worker.engine_pid or UNKNOWN}, {_memory(load)}"),
         ("up", _up(worker, view)),
+        *(("index", _belief(belief)) for belief in worker.kv_beliefs[:2]),
     ]
     return [head, *fields(facts, width - 2, look, columns=3 if width >= 130 else 2, indent=1)]
+
+
+def _belief(belief: KvBelief) -> str:
+    how = f"told by batch {count(belief.seq)}" if belief.told else "estimated"
+    return f"{belief.gateway_id} {count(belief.blocks)} blocks {how}"
 
 
 def _parts(tensor_parallel: int) -> str:

@@ -99,7 +99,7 @@ class Pool(_message.Message):
     def __init__(self, name: _Optional[str] = ..., model: _Optional[str] = ..., engine: _Optional[str] = ..., desired: _Optional[int] = ..., ready: _Optional[int] = ..., observed: _Optional[int] = ..., source: _Optional[str] = ...) -> None: ...
 
 class WorkerView(_message.Message):
-    __slots__ = ("id", "pool", "phase", "reason", "cordoned", "draining", "address", "pid", "engine_pid", "restarts", "restart_unix", "phase_since_unix", "heartbeat_unix", "info", "load", "in_flight", "latency", "log_path")
+    __slots__ = ("id", "pool", "phase", "reason", "cordoned", "draining", "address", "pid", "engine_pid", "restarts", "restart_unix", "phase_since_unix", "heartbeat_unix", "info", "load", "in_flight", "latency", "log_path", "kv_beliefs")
     ID_FIELD_NUMBER: _ClassVar[int]
     POOL_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
@@ -118,6 +118,7 @@ class WorkerView(_message.Message):
     IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
     LATENCY_FIELD_NUMBER: _ClassVar[int]
     LOG_PATH_FIELD_NUMBER: _ClassVar[int]
+    KV_BELIEFS_FIELD_NUMBER: _ClassVar[int]
     id: str
     pool: str
     phase: WorkerPhase
@@ -136,7 +137,32 @@ class WorkerView(_message.Message):
     in_flight: int
     latency: Latency
     log_path: str
-    def __init__(self, id: _Optional[str] = ..., pool: _Optional[str] = ..., phase: _Optional[_Union[WorkerPhase, str]] = ..., reason: _Optional[str] = ..., cordoned: _Optional[bool] = ..., draining: _Optional[bool] = ..., address: _Optional[str] = ..., pid: _Optional[int] = ..., engine_pid: _Optional[int] = ..., restarts: _Optional[int] = ..., restart_unix: _Optional[float] = ..., phase_since_unix: _Optional[float] = ..., heartbeat_unix: _Optional[float] = ..., info: _Optional[_Union[_worker_pb2.WorkerInfo, _Mapping]] = ..., load: _Optional[_Union[_worker_pb2.Load, _Mapping]] = ..., in_flight: _Optional[int] = ..., latency: _Optional[_Union[Latency, _Mapping]] = ..., log_path: _Optional[str] = ...) -> None: ...
+    kv_beliefs: _containers.RepeatedCompositeFieldContainer[KvBelief]
+    def __init__(self, id: _Optional[str] = ..., pool: _Optional[str] = ..., phase: _Optional[_Union[WorkerPhase, str]] = ..., reason: _Optional[str] = ..., cordoned: _Optional[bool] = ..., draining: _Optional[bool] = ..., address: _Optional[str] = ..., pid: _Optional[int] = ..., engine_pid: _Optional[int] = ..., restarts: _Optional[int] = ..., restart_unix: _Optional[float] = ..., phase_since_unix: _Optional[float] = ..., heartbeat_unix: _Optional[float] = ..., info: _Optional[_Union[_worker_pb2.WorkerInfo, _Mapping]] = ..., load: _Optional[_Union[_worker_pb2.Load, _Mapping]] = ..., in_flight: _Optional[int] = ..., latency: _Optional[_Union[Latency, _Mapping]] = ..., log_path: _Optional[str] = ..., kv_beliefs: _Optional[_Iterable[_Union[KvBelief, _Mapping]]] = ...) -> None: ...
+
+class KvBelief(_message.Message):
+    __slots__ = ("gateway_id", "worker_id", "instance_id", "blocks", "told", "seq", "gaps", "lost", "heard_unix", "unavailable")
+    GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    TOLD_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    GAPS_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    HEARD_UNIX_FIELD_NUMBER: _ClassVar[int]
+    UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    gateway_id: str
+    worker_id: str
+    instance_id: str
+    blocks: int
+    told: bool
+    seq: int
+    gaps: int
+    lost: int
+    heard_unix: float
+    unavailable: str
+    def __init__(self, gateway_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., blocks: _Optional[int] = ..., told: _Optional[bool] = ..., seq: _Optional[int] = ..., gaps: _Optional[int] = ..., lost: _Optional[int] = ..., heard_unix: _Optional[float] = ..., unavailable: _Optional[str] = ...) -> None: ...
 
 class Latency(_message.Message):
     __slots__ = ("window_s", "ttft_count", "ttft_p50", "ttft_p99", "itl_count", "itl_p50", "itl_p99")
@@ -216,7 +242,7 @@ class ModelView(_message.Message):
     def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., source: _Optional[str] = ..., max_context: _Optional[int] = ..., ready_workers: _Optional[int] = ..., engine: _Optional[str] = ...) -> None: ...
 
 class RequestView(_message.Message):
-    __slots__ = ("id", "gateway_id", "worker_id", "model", "key_id", "phase", "reason", "stream", "arrival_unix", "prompt_tokens", "cached_tokens", "output_tokens", "max_tokens", "ttft_s", "itl_p50_s", "duration_s", "retries", "stages", "api", "traceparent")
+    __slots__ = ("id", "gateway_id", "worker_id", "model", "key_id", "phase", "reason", "stream", "arrival_unix", "prompt_tokens", "cached_tokens", "output_tokens", "max_tokens", "ttft_s", "itl_p50_s", "duration_s", "retries", "stages", "api", "traceparent", "predicted_cached_tokens")
     ID_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -237,6 +263,7 @@ class RequestView(_message.Message):
     STAGES_FIELD_NUMBER: _ClassVar[int]
     API_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    PREDICTED_CACHED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     id: str
     gateway_id: str
     worker_id: str
@@ -257,7 +284,8 @@ class RequestView(_message.Message):
     stages: _containers.RepeatedCompositeFieldContainer[Stage]
     api: str
     traceparent: str
-    def __init__(self, id: _Optional[str] = ..., gateway_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., model: _Optional[str] = ..., key_id: _Optional[str] = ..., phase: _Optional[_Union[RequestPhase, str]] = ..., reason: _Optional[str] = ..., stream: _Optional[bool] = ..., arrival_unix: _Optional[float] = ..., prompt_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., max_tokens: _Optional[int] = ..., ttft_s: _Optional[float] = ..., itl_p50_s: _Optional[float] = ..., duration_s: _Optional[float] = ..., retries: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[Stage, _Mapping]]] = ..., api: _Optional[str] = ..., traceparent: _Optional[str] = ...) -> None: ...
+    predicted_cached_tokens: int
+    def __init__(self, id: _Optional[str] = ..., gateway_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., model: _Optional[str] = ..., key_id: _Optional[str] = ..., phase: _Optional[_Union[RequestPhase, str]] = ..., reason: _Optional[str] = ..., stream: _Optional[bool] = ..., arrival_unix: _Optional[float] = ..., prompt_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., max_tokens: _Optional[int] = ..., ttft_s: _Optional[float] = ..., itl_p50_s: _Optional[float] = ..., duration_s: _Optional[float] = ..., retries: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[Stage, _Mapping]]] = ..., api: _Optional[str] = ..., traceparent: _Optional[str] = ..., predicted_cached_tokens: _Optional[int] = ...) -> None: ...
 
 class Stage(_message.Message):
     __slots__ = ("name", "start_s", "duration_s")
@@ -388,7 +416,7 @@ class ShutdownProgress(_message.Message):
     def __init__(self, message: _Optional[str] = ..., done: _Optional[bool] = ...) -> None: ...
 
 class RouterReport(_message.Message):
-    __slots__ = ("identity", "active", "ended", "stats", "ttft", "itl", "cancels", "answers")
+    __slots__ = ("identity", "active", "ended", "stats", "ttft", "itl", "cancels", "answers", "kv_beliefs")
     class TtftEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -411,6 +439,7 @@ class RouterReport(_message.Message):
     ITL_FIELD_NUMBER: _ClassVar[int]
     CANCELS_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    KV_BELIEFS_FIELD_NUMBER: _ClassVar[int]
     identity: GatewayIdentity
     active: _containers.RepeatedCompositeFieldContainer[RequestView]
     ended: _containers.RepeatedCompositeFieldContainer[RequestView]
@@ -419,7 +448,8 @@ class RouterReport(_message.Message):
     itl: _containers.MessageMap[str, Histogram]
     cancels: _containers.RepeatedCompositeFieldContainer[CancelOutcome]
     answers: _containers.RepeatedCompositeFieldContainer[_decision_pb2.DecisionAnswer]
-    def __init__(self, identity: _Optional[_Union[GatewayIdentity, _Mapping]] = ..., active: _Optional[_Iterable[_Union[RequestView, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[RequestView, _Mapping]]] = ..., stats: _Optional[_Union[GatewayStats, _Mapping]] = ..., ttft: _Optional[_Mapping[str, Histogram]] = ..., itl: _Optional[_Mapping[str, Histogram]] = ..., cancels: _Optional[_Iterable[_Union[CancelOutcome, _Mapping]]] = ..., answers: _Optional[_Iterable[_Union[_decision_pb2.DecisionAnswer, _Mapping]]] = ...) -> None: ...
+    kv_beliefs: _containers.RepeatedCompositeFieldContainer[KvBelief]
+    def __init__(self, identity: _Optional[_Union[GatewayIdentity, _Mapping]] = ..., active: _Optional[_Iterable[_Union[RequestView, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[RequestView, _Mapping]]] = ..., stats: _Optional[_Union[GatewayStats, _Mapping]] = ..., ttft: _Optional[_Mapping[str, Histogram]] = ..., itl: _Optional[_Mapping[str, Histogram]] = ..., cancels: _Optional[_Iterable[_Union[CancelOutcome, _Mapping]]] = ..., answers: _Optional[_Iterable[_Union[_decision_pb2.DecisionAnswer, _Mapping]]] = ..., kv_beliefs: _Optional[_Iterable[_Union[KvBelief, _Mapping]]] = ...) -> None: ...
 
 class GatewayIdentity(_message.Message):
     __slots__ = ("id", "pid", "url", "started_unix")

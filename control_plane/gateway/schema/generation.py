@@ -40,7 +40,7 @@ class Generation:
     ``max_tokens`` None means as many as fit; ``max_tokens_name`` is what the caller calls it. A chat has ``messages``,
     a completion has ``prompt``. ``tools`` are those that the model is to be told of. ``instructions`` come before all
     messages, and are not kept; ``thread`` is what it continues or is kept in. ``body_bytes``: how long the body was;
-    ``echoed`` is the prompt as text, once it is known.
+    ``echoed`` is the prompt as text, once it is known. ``user`` is whom the caller says it is for.
     """
 
     model: str
@@ -57,6 +57,7 @@ class Generation:
     body_bytes: int = 0
     echoed: str = ""
     thread: Thread | None = None
+    user: str = ""
 
     @property
     def choices(self) -> int:
@@ -129,6 +130,7 @@ def _generation(values: dict[str, Any]) -> Generation:
         generation.max_tokens = values["max_completion_tokens"]
         generation.max_tokens_name = "max_completion_tokens"
     generation.stream = values.get("stream", False)
+    generation.user = values.get("user", "")
     if "stream_options" in values:
         if not generation.stream:
             raise invalid("stream_options", "'stream_options' is only allowed when 'stream' is true.", "invalid_value")

@@ -61,6 +61,7 @@ def read_response(body: dict[str, Any]) -> Generation:
         values.get("stream", False),
     )
     generation.instructions = instructions or ""
+    generation.user = values.get("user", "")
     generation.messages = [{"role": item.role, "content": item.text} for item in messages]
     generation.thread = Thread(new_id("resp"), continued, previous, stored, settings, messages)
     return generation

@@ -24,6 +24,7 @@ from control_plane.contracts.wire.secure import open_channel
 from control_plane.contracts.worker import Delta
 from control_plane.router.forwarder.generate import generate_frame
 from control_plane.router.forwarder.grpc_stream import GrpcStream, StreamBroken, open_stream
+from control_plane.router.forwarder.kv_watch import KvWatch
 from control_plane.router.requests import Request
 from control_plane.router.targets import Target
 
@@ -58,6 +59,7 @@ class WorkerLink:
         self._owner = owner
         self._credentials = credentials
         self._stream: GrpcStream | None = None
+        self._kv_watch = KvWatch(target.mirror, target.heard_kv)
         self._seq = 0
         self.task = asyncio.get_running_loop().create_task(self._run(), name=f"link-{target.worker_id}")
 
@@ -92,17 +94,24 @@ class WorkerLink:
         """From connecting to the end of the stream. Returns the cause of it."""
         address = self._target.endpoint.address
         credentials = self._credentials if self._target.endpoint.secure else ""
-        await self._check(address, credentials)
+        tells_kv_events = await self._check(address, credentials)
         ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._seq = 0
         end = lambda cause: None if ended.done() else ended.set_result(cause)  # noqa: E731
         self._stream = await open_stream(address, _SERVE, self._take, end, CONNECT_TIMEOUT_S, credentials)
         self._stream.send(pb.RouterFrame(hello=pb.Hello(router_id=self._router_id)).SerializeToString())
         self._owner.link_up(self._target)
-        return await ended
+        if not tells_kv_events:
+            return await ended
+        watching = asyncio.get_running_loop().create_task(self._kv_watch.follow(address, credentials))
+        try:
+            return await ended
+        finally:
+            watching.cancel()
+            await asyncio.wait({watching})
 
-    async def _check(self, address: str, credentials: str) -> None:
-        """Raises StreamBroken unless the one that answers is the one that is meant."""
+    async def _check(self, address: str, credentials: str) -> bool:
+        """Whether it tells its KV events. Raises StreamBroken unless the one that answers is the one that is meant."""
         endpoint = self._target.endpoint
         async with open_channel(address, credentials, Peer.WORKER) as channel:
             make_stub: Any = WorkerStub
@@ -111,6 +120,7 @@ class WorkerLink:
             raise StreamBroken(f"another instance answers at {address}")
         if info.model.name != endpoint.model:
             raise StreamBroken(f"the worker serves {info.model.name!r}, not {endpoint.model!r}")
+        return bool(info.kv_events)
 
     def _shut(self) -> None:
         if self._stream is not None:

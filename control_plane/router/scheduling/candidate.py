@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 STALE_AFTER_S = 3.0
@@ -14,12 +14,19 @@ UNKNOWN_CAPACITY_TOKENS = 65_536
 TYPICAL_TOKENS = 256.0
 """What a request of somebody else is taken to hold, in tokens, until this router has seen some of its own."""
 
+WORK_HALVES_S = 60.0
+
+FULL = 0.9
+"""With this share of its KV cache in use, an endpoint makes a call wait for room, whatever speaks for it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
     """The call to place, as far as placing needs to know it. ``expected_tokens`` is prompt and expected output.
 
-    ``tried`` are the instance ids that lost this call before.
+    ``tried`` are the instance ids that lost this call before. ``cached``: how many tokens of the prompt an endpoint is
+    believed to have in its prefix cache, by ``Candidate.slot``; empty where nobody has any. ``home``: the instance that
+    served this call's session last, if it has one.
     """
 
     model: str
@@ -29,6 +36,12 @@ class Ask:
     choices: int = 1
     priority: int = 0
     tried: Set[str] = frozenset()
+    cached: Sequence[int] = ()
+    home: str = ""
+
+    def cached_at(self, candidate: Candidate) -> int:
+        """Tokens of the prompt that the endpoint is believed to have cached."""
+        return self.cached[candidate.slot] if self.cached else 0
 
 
 @dataclass(slots=True, eq=False)
@@ -37,6 +50,8 @@ class Candidate:
 
     ``requests``, ``sequences`` and ``tokens`` are what this router has in flight there. ``others`` is how many requests
     beyond these the worker reported when its load was sampled (``sampled_mono``, monotonic seconds, 0: never).
+    ``slot`` is its place in the prefix index, ``block_size`` the tokens of its KV blocks (0: not known), ``work`` the
+    prompt tokens to compute that this router gave it lately: what was given ``WORK_HALVES_S`` ago counts half.
     """
 
     worker_id: str
@@ -57,6 +72,13 @@ class Candidate:
     kv_usage: float = 0.0
     sampled_mono: float = 0.0
     typical_tokens: float = TYPICAL_TOKENS
+    slot: int = 0
+    block_size: int = 0
+    work: float = 0.0
+
+    def full(self, oldest: float) -> bool:
+        """Whether a sample that was taken no longer ago than ``oldest`` says that its KV cache is."""
+        return self.kv_usage >= FULL and self.sampled_mono >= oldest
 
     def fresh(self, now: float) -> bool:
         return self.sampled_mono >= oldest_fresh(now)

@@ -13,12 +13,17 @@ from control_plane.router.scheduling.candidate import Ask, Candidate
 from control_plane.router.scheduling.filters import USABLE
 from control_plane.router.scheduling.interfaces import Filter, Picker, Scorer
 from control_plane.router.scheduling.pickers import MaxRandomTies, RoundRobin, Softmax
+from control_plane.router.scheduling.scorers.even_load import EvenLoad
 from control_plane.router.scheduling.scorers.inflight_tokens import InflightTokens
 from control_plane.router.scheduling.scorers.kv_headroom import KvHeadroom
+from control_plane.router.scheduling.scorers.prefix_cache import PrefixCache
 from control_plane.router.scheduling.scorers.queue_depth import QueueDepth
+from control_plane.router.scheduling.scorers.recent_work import RecentWork
+from control_plane.router.scheduling.scorers.session_affinity import SessionAffinity
 
 SCORERS: Final[Mapping[str, Callable[[], Scorer]]] = {
-    scorer.name: scorer for scorer in (InflightTokens, QueueDepth, KvHeadroom)
+    scorer.name: scorer
+    for scorer in (PrefixCache, EvenLoad, RecentWork, InflightTokens, QueueDepth, KvHeadroom, SessionAffinity)
 }
 """Every scorer that a profile can weigh, by name."""
 

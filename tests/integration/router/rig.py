@@ -232,6 +232,7 @@ class Rig:
         max_tokens: int = 1000,
         n: int = 1,
         prompt: str = "hello",
+        salt: str = "",
         **sampling: Any,
     ) -> RoutedCall:
         text = prompt if script is None else json.dumps({"script": script})
@@ -244,6 +245,7 @@ class Rig:
             arrival_unix=time.time(),
             arrival_mono=time.monotonic(),
             key_id="k1",
+            cache_salt=salt,
         )
 
     def submit(self, script: dict[str, Any] | None = None, **more: Any) -> tuple[Any, WaitingSink]:
@@ -282,7 +284,7 @@ async def rig(
         fleet_address=lambda: fleet.address,
         operator_key=lambda: key,
         stats=lambda: given,
-        settings=RouterSettings(**{"queue_timeout_s": 20.0, **settings}),
+        settings=RouterSettings(**{"profile": "least_load", "queue_timeout_s": 20.0, **settings}),
         rng=Random(1),
     )
     await router.start()

@@ -182,7 +182,7 @@ def test_assignments_are_done_one_by_one() -> None:
         ("tiers.no spaces.rpm=5", "tiers.no spaces.rpm", "not a name"),
         ("limit_store_down=ajar", "limit_store_down", "open or closed"),
         ("rpm=5", "rpm", "tiers.NAME.FIELD"),
-        ("routing.profile=best", "routing.profile", "no profile; there are least_load"),
+        ("routing.profile=best", "routing.profile", "no profile; there are prefix_aware"),
         ("routing.colour=red", "routing.colour", "unknown field 'colour'; there are profile"),
         ("routing.profiles.mine.picker=max", "routing.profiles.mine.weights", "at least one scorer needs a weight"),
         ("routing.profiles.mine.weights.prefx=1", "routing.profiles.mine.weights.prefx", "unknown scorer"),

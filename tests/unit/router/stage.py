@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -145,6 +145,8 @@ class StageWorker:
     model: str = MODEL
     max_num_seqs: int = 0
     max_context: int = 0
+    block_size: int = 0
+    total_blocks: int = 0
     load: Load | None = None
     load_age_s: float = 0.0
 
@@ -154,7 +156,13 @@ class StageWorker:
             self.instance_id,
             pid=1,
             state=WorkerState.READY,
-            model=ModelInfo(self.model, max_context=self.max_context, max_num_seqs=self.max_num_seqs),
+            model=ModelInfo(
+                self.model,
+                max_context=self.max_context,
+                max_num_seqs=self.max_num_seqs,
+                block_size=self.block_size,
+                total_blocks=self.total_blocks,
+            ),
         )
         return Endpoint(
             self.worker_id,
@@ -244,23 +252,27 @@ class Stage:
         request_id: str = "",
         *,
         model: str = MODEL,
-        prompt: int = 3,
+        prompt: int | Sequence[int] = 3,
         max_tokens: int = 8,
         n: int = 1,
         stream: bool = True,
         api: str = "chat",
+        salt: str = "",
+        session: str = "",
         **sampling: Any,
     ) -> RoutedCall:
         return RoutedCall(
             request_id=request_id or f"r{next(self._ids)}",
             model=model,
-            prompt_token_ids=[1] * prompt,
+            prompt_token_ids=[1] * prompt if isinstance(prompt, int) else prompt,
             sampling=Sampling(max_tokens=max_tokens, n=n, **sampling),
             stream=stream,
             arrival_unix=self.now,
             arrival_mono=self.now,
             key_id="k1",
             api=api,
+            cache_salt=salt,
+            session=session,
         )
 
     def submit(self, request_id: str = "", **more: object) -> tuple[object, RecordingSink]:

@@ -33,7 +33,11 @@ def test_without_a_file_everything_has_its_default(home: Home) -> None:
     assert settings == Settings()
     assert (settings.gateway.host, settings.gateway.port, settings.gateway.replicas) == ("127.0.0.1", 8080, 1)
     assert settings.api.port == 8090
-    assert (settings.router.profile, settings.router.retries, settings.router.queue_timeout_s) == ("least_load", 2, 30)
+    assert (settings.router.profile, settings.router.retries, settings.router.queue_timeout_s) == (
+        "prefix_aware",
+        2,
+        30,
+    )
     (pool,) = settings.pools
     assert (pool.name, pool.model, pool.source) == ("smollm2", "smollm2-135m", "builtin:smollm2-135m")
     assert (pool.engine, pool.replicas, pool.dtype) == ("vllm", 2, "auto")
@@ -149,7 +153,7 @@ def test_an_unknown_key_names_file_line_and_the_nearest_known(tmp_path: Path, ho
         ("[gateway]\nreplicas = 0", "2: gateway.replicas: at least one gateway is needed"),
         ("[api]\nport = 8080", "2: api.port: 8080 is a gateway's port already (gateway.port 8080)"),
         ("[gateway]\nreplicas = 11\n[api]", "3: api.port: 8090 is a gateway's port already (gateway.port 8080)"),
-        ("[router]\nprofile = 'x'", "2: router.profile: unknown profile 'x'; known are least_load"),
+        ("[router]\nprofile = 'x'", "2: router.profile: unknown profile 'x'; known are prefix_aware"),
         ("[limits]\nurl = '127.0.0.1'", "2: limits.url: an URL is needed, like valkey://HOST:6379/0"),
         ("[limits]\nurl = 'http://x'", "2: limits.url: an URL is needed, like valkey://HOST:6379/0"),
         ("[[pool]]\n\nreplicas = -1", "3: pool[0].replicas: 0 to 1000"),
