@@ -11,8 +11,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class KvBelief:
     """``blocks`` of instance ``instance_id`` are taken to be cached: by what it has told up to batch ``seq`` where
-    ``told``, else by what was sent there. ``heard_unix``: when it told last, 0: never. ``gaps`` and ``lost`` are batches
-    that were missed and made up for. ``unavailable``: why it tells nothing."""
+    ``told``, else by what was sent there. ``heard_unix``: when it told last, 0: never. ``gaps`` and ``lost`` are
+    batches that were missed and made up for. ``unavailable``: why it tells nothing."""
 
     worker_id: str
     gateway_id: str = ""

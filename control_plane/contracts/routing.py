@@ -38,11 +38,12 @@ class RoutingProfile:
 
 BUILT_IN: Final[Mapping[str, RoutingProfile]] = MappingProxyType(
     {
-        # Where most of the prompt is cached, unless that endpoint has clearly more to do than the others: a prompt that is
-        # wholly cached outweighs an idle endpoint as long as the load there is at the mean, and no longer at a third above
-        # it. The rest decides among equals. Weights are those that did best in tests/bench/prefix_routing.py.
+        # Where most of the prompt is cached, unless that endpoint has clearly more to do than the others: where a prompt is
+        # wholly cached it goes until the load there is half as much again as the mean, or a third where another endpoint
+        # is idle (see the scorer even_load). The rest decides among equals. The weights are those that did best in
+        # tests/bench/prefix_routing.py within the bounds of tests/unit/router/test_routing_cases.py.
         "prefix_aware": RoutingProfile(
-            {"prefix_cache": 2.0, "even_load": 4.0, "recent_work": 0.5, "kv_headroom": 0.5, "session_affinity": 0.25}
+            {"prefix_cache": 3.0, "even_load": 4.0, "recent_work": 0.5, "kv_headroom": 0.25, "session_affinity": 0.25}
         ),
         "least_load": RoutingProfile({"inflight_tokens": 1.0}),
         # Also what workers say of themselves: for those that several routers load, or whose KV cache fills first.

@@ -15,10 +15,14 @@ from control_plane.router.requests import Request
 from control_plane.router.scheduling.candidate import Ask
 from control_plane.router.scheduling.kept import Attempt
 from control_plane.router.scheduling.profile import Decision, Profile
+from control_plane.router.scheduling.shortlist import shortlist
 from control_plane.router.sessions import Sessions
 from control_plane.router.targets import Targets
 
 _log = logging.getLogger(__name__)
+
+LOOKED_AT = 256
+"""Where a model has more endpoints than this, only so many of them are weighed by several scorers."""
 
 
 class Placement:
@@ -47,7 +51,7 @@ class Placement:
         ask = Ask(
             call.model, prompt, prompt + output, charge, request.choices, call.priority, request.tried, cached, home
         )
-        decision = self.profile.decide(ask, self.targets.candidates(call.model), chosen_mono)
+        decision = self._decide(ask, chosen_mono)
         self.decisions.keep(self._attempt(request, chosen_mono), self.profile, ask, decision, chosen_mono)
         if decision.chosen is not None:
             target = self.targets.of(decision.chosen)
@@ -70,6 +74,15 @@ class Placement:
                 raise InternalError("The call could not be sent to a worker.") from error
             self._sessions.settle(call.session, target.instance_id, chosen_mono)
         return decision
+
+    def _decide(self, ask: Ask, now: float) -> Decision:
+        candidates = self.targets.candidates(ask.model)
+        if len(candidates) > LOOKED_AT and len(self.profile.scorers) > 1:
+            some = shortlist(ask, candidates, self.targets.by_slot, self._number, LOOKED_AT)
+            decision = self.profile.decide(ask, some, now)
+            if decision.chosen is not None:
+                return decision
+        return self.profile.decide(ask, candidates, now)
 
     def learn(self, request: Request, done: Done) -> None:
         """A call ended well: the next ones are expected to be like it, and what it had cached was so."""

@@ -192,13 +192,15 @@ class Changes:
 
 
 class Targets:
-    """All targets, by worker and by model. ``typical_tokens`` gives what a request of a model usually holds."""
+    """All targets, by worker and by model. ``typical_tokens`` gives what a request of a model usually holds.
+    ``by_slot`` are the candidates by their place in the prefix index."""
 
     def __init__(self, typical_tokens: Callable[[str], float]) -> None:
         self.index = PrefixIndex()
         self._typical_tokens = typical_tokens
         self._by_worker: dict[str, Target] = {}
         self._by_model: dict[str, list[Target]] = {}
+        self.by_slot: dict[int, Candidate] = {}
         self._candidates: dict[str, list[Candidate]] = {}
         self._families: dict[str, dict[int, int]] = {}
         self._leaving: dict[tuple[str, str], Target] = {}
@@ -274,6 +276,7 @@ class Targets:
             self._leaving[target.key] = target
             changes.leaving.append(target)
         self._candidates = {model: [t.candidate for t in targets] for model, targets in self._by_model.items()}
+        self.by_slot = {t.candidate.slot: t.candidate for t in self._by_worker.values()}
         self._families = {model: _by_block_size(candidates) for model, candidates in self._candidates.items()}
         return changes
 

@@ -117,7 +117,7 @@ def measure(profile: str, endpoints: int, blocks: int, tokens: int, decisions: i
             timed(lambda made=blocks_of, call=call: targets.cached(MODEL, call.prompt_token_ids, made))  # type: ignore[misc]
         )
         ask = replace_ask(placement, request, call)
-        deciding.append(timed(lambda ask=ask: placement.profile.decide(ask, targets.candidates(MODEL), now)))  # type: ignore[misc]
+        deciding.append(timed(lambda ask=ask: placement._decide(ask, now)))  # type: ignore[misc]
     names = sum(len(target.shelf) for target in targets.all())
     size = targets.index.bytes()
     return {

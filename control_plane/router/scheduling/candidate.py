@@ -16,9 +16,6 @@ TYPICAL_TOKENS = 256.0
 
 WORK_HALVES_S = 60.0
 
-FULL = 0.9
-"""With this share of its KV cache in use, an endpoint makes a call wait for room, whatever speaks for it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Ask:
@@ -75,10 +72,6 @@ class Candidate:
     slot: int = 0
     block_size: int = 0
     work: float = 0.0
-
-    def full(self, oldest: float) -> bool:
-        """Whether a sample that was taken no longer ago than ``oldest`` says that its KV cache is."""
-        return self.kv_usage >= FULL and self.sampled_mono >= oldest
 
     def fresh(self, now: float) -> bool:
         return self.sampled_mono >= oldest_fresh(now)

@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from control_plane.router.scheduling.candidate import Candidate, oldest_fresh
+
+FULL: Final = 0.9
+"""With this share of its KV cache in use, an endpoint makes a call wait for room, whatever speaks for it."""
+
+
+def zero_where_full(scores: list[float], candidates: Sequence[Candidate], now: float) -> list[float]:
+    """The scores, but 0 for endpoints whose KV cache is full by a fresh sample."""
+    if max([candidate.kv_usage for candidate in candidates], default=0.0) < FULL:
+        return scores
+    oldest = oldest_fresh(now)
+    return [
+        0.0 if candidate.kv_usage >= FULL and candidate.sampled_mono >= oldest else score
+        for candidate, score in zip(candidates, scores, strict=True)
+    ]
 
 
 def loads(candidates: Sequence[Candidate], now: float) -> list[float]:

@@ -7,6 +7,7 @@ from control_plane.contracts.kv_events import KvBatch, KvEvent, KvFrame, KvSnaps
 from control_plane.contracts.kv_mirror import KvMirror
 from control_plane.contracts.worker import Load, WorkerState
 from control_plane.router.beliefs import AGAIN_S, MOST, Beliefs
+from control_plane.router.placement import LOOKED_AT
 from control_plane.router.requests import Request
 from control_plane.router.targets import Target
 from tests.unit.router.stage import Stage, StageWorker
@@ -227,3 +228,17 @@ def test_reports_tell_news_and_each_worker_in_its_turn() -> None:
     assert beliefs.take(3.5) == ()
     assert [belief.worker_id for belief in beliefs.take(4.0)] == ["w0"]
     assert len(beliefs.take(0.5 + AGAIN_S)) + len(beliefs.take(1.0 + AGAIN_S)) >= count - 1
+
+
+def test_among_very_many_the_holder_is_found_and_whoever_is_usable() -> None:
+    made = stage(*(f"w{number}" for number in range(LOOKED_AT + 50)))
+    tell(made, "w299", *NAMES)
+    made.submit("r1", prompt=PROMPT)
+    assert made.where("r1") == "w299"
+    assert len(made.dispatcher.placement.decisions[-1].kept) <= LOOKED_AT
+    for worker in made.workers.values():
+        worker.cordoned = worker.worker_id != "w177"
+    made.publish()
+    for number in range(4):
+        made.submit(f"only{number}", prompt=PROMPT)
+        assert made.where(f"only{number}") == "w177"

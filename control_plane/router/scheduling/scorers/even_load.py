@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from control_plane.router.scheduling.candidate import UNKNOWN_CAPACITY_TOKENS, Ask, Candidate, oldest_fresh
-from control_plane.router.scheduling.load import loads
+from control_plane.router.scheduling.candidate import UNKNOWN_CAPACITY_TOKENS, Ask, Candidate
+from control_plane.router.scheduling.load import loads, zero_where_full
 
 AT_MEAN: Final = 0.75
 BEYOND_MEAN: Final = 0.5
 """So much more than the mean, as a share of it, scores 0."""
 
-CALLS_BEYOND: Final = 4.0
-"""But so many calls like this one beyond the mean are always bearable: among few calls the mean says little."""
+CALLS_BEYOND: Final = 6.0
+"""But it takes at least so many calls like this one beyond the mean: among few calls the mean says little."""
 
 
 class EvenLoad:
@@ -26,9 +26,9 @@ class EvenLoad:
     name = "even_load"
 
     def score(self, ask: Ask, candidates: Sequence[Candidate], now: float) -> list[float]:
-        held, oldest = loads(candidates, now), oldest_fresh(now)
+        held = loads(candidates, now)
         scores = self._scores(ask, candidates, held) if max(held, default=0.0) >= 1.0 else [1.0] * len(held)
-        return [0.0 if c.full(oldest) else score for c, score in zip(candidates, scores, strict=True)]
+        return zero_where_full(scores, candidates, now)
 
     def _scores(self, ask: Ask, candidates: Sequence[Candidate], held: list[float]) -> list[float]:
         capacities = [candidate.capacity_tokens or UNKNOWN_CAPACITY_TOKENS for candidate in candidates]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from control_plane.router.scheduling.candidate import Ask, Candidate
+from control_plane.router.scheduling.candidate import Ask, Candidate, oldest_fresh
 
 
 class KvHeadroom:
@@ -13,4 +13,8 @@ class KvHeadroom:
     name = "kv_headroom"
 
     def score(self, ask: Ask, candidates: Sequence[Candidate], now: float) -> list[float]:
-        return [min(1.0, max(0.0, 1.0 - c.kv_usage)) if c.fresh(now) else 0.0 for c in candidates]
+        oldest = oldest_fresh(now)
+        return [
+            (1.0 - usage if (usage := c.kv_usage) <= 1.0 else 0.0) if c.sampled_mono >= oldest else 0.0
+            for c in candidates
+        ]

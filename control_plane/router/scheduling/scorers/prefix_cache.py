@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from control_plane.router.scheduling.candidate import Ask, Candidate, oldest_fresh
+from control_plane.router.scheduling.candidate import Ask, Candidate
+from control_plane.router.scheduling.load import zero_where_full
 
 
 class PrefixCache:
@@ -16,8 +17,7 @@ class PrefixCache:
     name = "prefix_cache"
 
     def score(self, ask: Ask, candidates: Sequence[Candidate], now: float) -> list[float]:
-        cached, oldest = ask.cached, oldest_fresh(now)
-        if not cached or not ask.prompt_tokens:
+        cached, whole = ask.cached, ask.prompt_tokens
+        if not cached or not whole:
             return [0.0] * len(candidates)
-        whole = ask.prompt_tokens
-        return [0.0 if candidate.full(oldest) else cached[candidate.slot] / whole for candidate in candidates]
+        return zero_where_full([cached[candidate.slot] / whole for candidate in candidates], candidates, now)

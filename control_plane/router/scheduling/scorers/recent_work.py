@@ -23,4 +23,4 @@ class RecentWork:
         works = [candidate.work for candidate in candidates]
         least = min(works, default=0.0)
         half = PROMPTS * max(1, ask.prompt_tokens)
-        return [half / (half + work - least) for work in works]
+        return [half / (half + (work - least)) for work in works]

@@ -50,7 +50,7 @@ def test_the_wide_table_has_predicted_beside_cached() -> None:
         ),
         (
             KvBelief("w", "g1", "i", 1, True, 5, gaps=2, lost=1, heard_unix=NOW),
-            "g1: 1 block told by batch 5, heard 0 ms ago · 3 missed batches made up for",
+            "g1: 1 block told by batch 5, heard 0.00 ms ago · 3 missed batches made up for",
         ),
         (
             KvBelief("w", "g2", "i", 40, unavailable="this engine does not tell its KV events"),

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control_plane.router.scheduling.candidate import FULL, STALE_AFTER_S, Ask, Candidate
+from control_plane.router.scheduling.candidate import STALE_AFTER_S, Ask, Candidate
 from control_plane.router.scheduling.interfaces import Scorer
-from control_plane.router.scheduling.load import loads
+from control_plane.router.scheduling.load import FULL, loads
 from control_plane.router.scheduling.profile import PROFILES
 from control_plane.router.scheduling.scorers.even_load import EvenLoad
 from control_plane.router.scheduling.scorers.inflight_tokens import InflightTokens
@@ -117,7 +117,7 @@ def test_a_holder_is_picked_unless_it_has_clearly_more_to_do() -> None:
     assert chosen(fleet(0, 0, 0), asked) == "b"
     assert chosen(fleet(40_000, 40_000, 40_000), asked) == "b"
     assert chosen(fleet(40_000, 44_000, 40_000), asked) == "b"
-    assert chosen(fleet(40_000, 70_000, 40_000), asked) in "ac"
+    assert chosen(fleet(40_000, 80_000, 40_000), asked) in "ac"
 
 
 def test_a_block_that_everybody_shares_is_no_reason_to_pile_up() -> None:
@@ -164,4 +164,4 @@ def test_nobody_gets_a_call_who_has_half_as_much_again_as_the_mean(held: list[in
     cached[holder] = 1984
     mean = sum(held) / len(held)
     if chosen(candidates, ask(*cached), seed=seed) == candidates[holder].worker_id:
-        assert held[holder] <= max(1.5 * mean, mean + 4)
+        assert held[holder] <= max(1.5 * mean, mean + 6)
