@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from heapq import nlargest
 
 from control_plane.router.scheduling.candidate import Ask, Candidate
 
@@ -18,8 +17,7 @@ def shortlist(
     step = -(-len(candidates) // (most - best - 1))
     some = list(candidates[turn % step :: step])
     chosen = {candidate.slot for candidate in some}
-    deepest = nlargest(best, [(tokens, slot) for slot, tokens in enumerate(ask.cached) if tokens])
-    for _, slot in deepest:
+    for slot in _deepest(ask.cached, best):
         if slot not in chosen and (holder := by_slot.get(slot)) is not None:
             chosen.add(slot)
             some.append(holder)
@@ -28,3 +26,13 @@ def shortlist(
         if home is not None and home.slot not in chosen:
             some.append(home)
     return some
+
+
+def _deepest(cached: Sequence[int], most: int) -> list[int]:
+    """The slots with the most cached tokens, and any at all."""
+    least = sorted(cached)[-most] if len(cached) > most else 1
+    if least <= 0:
+        return [slot for slot, tokens in enumerate(cached) if tokens]
+    more = [slot for slot, tokens in enumerate(cached) if tokens > least]
+    as_many = [slot for slot, tokens in enumerate(cached) if tokens == least]
+    return more + as_many[: most - len(more)]

@@ -57,10 +57,10 @@ async def test_what_events_tell_is_what_is_predicted_and_what_is_cached(tmp_path
         # What was lost on the way is made up for by a snapshot.
         client = WorkerClient({"a": a, "b": b}[home].address)
         await client.inject(Failure(FailureKind.DROP_EVENTS), heal=False)
-        await ask(made, "another prompt " * 20)
+        await ask(made, SHARED + "and then " * 20)
         await client.inject(None, heal=True)
         await client.close()
-        await ask(made, f"{SHARED}again")
+        await ask(made, SHARED + "once again " * 20)
         await until(lambda: made.router.dispatcher.targets.by_worker(home).mirror.gaps > 0, "the gap")
         last = await ask(made, f"{SHARED}0")
         assert last.predicted_cached_tokens == last.cached_tokens > 0
