@@ -38,10 +38,10 @@ class RoutingProfile:
 
 BUILT_IN: Final[Mapping[str, RoutingProfile]] = MappingProxyType(
     {
-        # Where most of the prompt is cached, unless that endpoint has clearly more to do than the others: where a prompt is
-        # wholly cached it goes until the load there is half as much again as the mean, or a third where another endpoint
-        # is idle (see the scorer even_load). The rest decides among equals. The weights are those that did best in
-        # tests/bench/prefix_routing.py within the bounds of tests/unit/router/test_routing_cases.py.
+        # Where most of the prompt is cached, unless that endpoint has clearly more to do than the others: where a
+        # prompt is wholly cached it goes until the load there is half as much again as the mean, or a third where
+        # another endpoint is idle (see the scorer even_load). The rest decides among equals. The weights are those that
+        # did best in tests/bench/prefix_routing.py within the bounds of tests/unit/router/test_routing_cases.py.
         "prefix_aware": RoutingProfile(
             {"prefix_cache": 3.0, "even_load": 4.0, "recent_work": 0.5, "kv_headroom": 0.25, "session_affinity": 0.25}
         ),

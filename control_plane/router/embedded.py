@@ -22,8 +22,8 @@ from control_plane.contracts.fleet import (
     ModelView,
 )
 from control_plane.contracts.routing import BUILT_IN, Routing
-from control_plane.router.decisions import answering
 from control_plane.router.beliefs import Beliefs
+from control_plane.router.decisions import answering
 from control_plane.router.dispatcher import Dispatcher
 from control_plane.router.fleet_watch import FleetWatch
 from control_plane.router.forwarder import WorkerLink, fetch_tokenizer
