@@ -118,11 +118,11 @@ ROUTER_DECISIONS = Metric(
     "inferdeck_router_decisions",
     Kind.COUNTER,
     "Endpoints that were picked for a call, by routing profile and worker; a call that is tried again counts again.",
-    ("profile", "worker"),
+    ("model", "profile", "worker"),
 )
 ROUTER_LEFT_OUT = Metric(
     "inferdeck_router_endpoints_left_out",
     Kind.COUNTER,
     "Endpoints that could not be picked, by reason, summed over decisions; a call that waits counts once.",
-    ("reason",),
+    ("model", "reason"),
 )

@@ -32,15 +32,15 @@ _NO_INPUT: Final = frozenset(
 
 
 class Decisions:
-    """``counts`` are all decisions that picked somebody, by profile and worker; ``left_out`` how often an endpoint was
-    left out of a decision, by reason. One that waits, and looks again, counts once.
+    """``counts`` are all decisions that picked somebody, by model, profile and worker; ``left_out`` how often an
+    endpoint was left out of a decision, by model and reason. One that waits, and looks again, counts once.
 
     A request that finds nobody looks again and again: of those decisions only the newest is kept, beside the ring.
     """
 
     def __init__(self) -> None:
-        self.counts: Counter[tuple[str, str]] = Counter()
-        self.left_out: Counter[str] = Counter()
+        self.counts: Counter[tuple[str, str, str]] = Counter()
+        self.left_out: Counter[tuple[str, str]] = Counter()
         self._ring: deque[Kept] = deque()
         self._of: dict[str, deque[Kept]] = {}
         self._waiting: OrderedDict[str, Kept] = OrderedDict()
@@ -67,13 +67,13 @@ class Decisions:
         waiting = self._waiting.pop(request_id, None)
         if kept.chosen or waiting is None:
             for reason, count in kept.rejected_by.items():
-                self.left_out[reason] += count
+                self.left_out[ask.model, reason] += count
         if not kept.chosen:
             self._waiting[request_id] = kept
             if len(self._waiting) > DECISIONS_KEPT:
                 self._waiting.popitem(last=False)
             return
-        self.counts[profile.name, kept.chosen] += 1
+        self.counts[ask.model, profile.name, kept.chosen] += 1
         if waiting is not None:
             self._add(waiting)
         self._add(kept)

@@ -21,7 +21,7 @@ class RouterFigures(Collector):
     def collect(self) -> Iterator[Family]:
         for metric, counts in (
             (metrics.ROUTER_DECISIONS, list(self._decisions.counts.items())),
-            (metrics.ROUTER_LEFT_OUT, [((reason,), n) for reason, n in list(self._decisions.left_out.items())]),
+            (metrics.ROUTER_LEFT_OUT, list(self._decisions.left_out.items())),
         ):
             family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
             for labels, count in counts:

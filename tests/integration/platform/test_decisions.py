@@ -64,8 +64,8 @@ def test_decisions_are_explained_scored_again_and_made_under_a_profile_of_ones_o
     metrics = httpx.get(
         f"{platform.url}/metrics", headers={"Authorization": f"Bearer {key}"}, timeout=60, trust_env=False
     ).text
-    assert f'inferdeck_router_decisions_total{{profile="least_load",worker="{running.worker_id}"}} 1.0' in metrics
-    assert 'inferdeck_router_endpoints_left_out_total{reason="cordoned"}' in metrics
+    assert f'decisions_total{{model="tiny-model",profile="least_load",worker="{running.worker_id}"}} 1.0' in metrics
+    assert 'inferdeck_router_endpoints_left_out_total{model="tiny-model",reason="cordoned"}' in metrics
 
     platform.run("cancel", running.id, "--yes")
     long.wait()

@@ -319,5 +319,5 @@ def test_what_is_counted_can_be_read() -> None:
     for _ in range(5):
         decide(decisions, [off], request_id="waits")
     text = generate_latest(registry).decode()
-    assert 'inferdeck_router_decisions_total{profile="balanced",worker="w"} 3.0' in text
-    assert 'inferdeck_router_endpoints_left_out_total{reason="cordoned"} 4.0' in text
+    assert 'inferdeck_router_decisions_total{model="m",profile="balanced",worker="w"} 3.0' in text
+    assert 'inferdeck_router_endpoints_left_out_total{model="m",reason="cordoned"} 4.0' in text
