@@ -202,6 +202,13 @@ class Call:
             whole_limit=admission.whole_limit(),
         )
 
+        admission.wish = wish_of(
+            generation.max_tokens_name,
+            asked=generation.max_tokens,
+            grant=self._exchange.grant,
+            reserved=most - len(ids),
+        )
+
         def reserved(refused: InferDeckError | None) -> None:
             if refused is not None:
                 self._refuse(refused)

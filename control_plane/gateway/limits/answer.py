@@ -82,8 +82,9 @@ def _ask_for_fewer(wish: Wish, *, never: bool) -> str:
         # Where it can never fit, the default was cut to the limit already: it is the prompt that is too long.
         if never:
             return " Shorten the prompt, or lower n."
+        many = "tokens are" if wish.reserved is None else f"{wish.reserved} tokens are"
         return (
-            f" Without {wish.name} a call reserves its tier's default of {wish.default} tokens for each choice, as far "
-            f"as the context and the limit go: send {wish.name} to reserve fewer."
+            f" {wish.name} is absent, so {many} reserved for the answer: the tier's default of {wish.default} for each "
+            f"choice, as far as the context and the limit go. Send {wish.name} to reserve fewer."
         )
     return f" Shorten the prompt, or lower {wish.name} or n." if never else ""

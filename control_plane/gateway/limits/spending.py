@@ -11,14 +11,16 @@ from control_plane.contracts.grant import Grant
 @dataclass(frozen=True, slots=True)
 class Wish:
     """How many tokens of answer a call has asked for, to be told if it is refused. ``name`` is the field that bounds
-    them, ``default`` what the tier reserves for each choice where the call does not say; None: it does."""
+    them, ``default`` what the tier reserves for each choice where the call does not say; None: it does. ``reserved``:
+    what it reserves for all, once that is known."""
 
     name: str
     default: int | None
+    reserved: int | None = None
 
 
-def wish_of(name: str, *, asked: int | None, grant: Grant) -> Wish:
-    return Wish(name, grant.default_max_tokens if asked is None else None)
+def wish_of(name: str, *, asked: int | None, grant: Grant, reserved: int | None = None) -> Wish:
+    return Wish(name, grant.default_max_tokens if asked is None else None, reserved)
 
 
 def before_tokenising(size: int, *, asked: int | None, choices: int, grant: Grant) -> tuple[int, int]:

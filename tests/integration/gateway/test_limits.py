@@ -258,8 +258,24 @@ async def test_without_max_tokens(rig: Rig) -> None:
     refused = await rig.chat()
     assert refused.error["type"] == "tokens"
     assert f"used {2 * prompt + 181}" in refused.error["message"]
-    assert "Without max_tokens a call reserves its tier's default of 50 tokens" in refused.error["message"]
+    # Used up, it is refused before its prompt is read, when nobody knows what it would have reserved.
+    assert (
+        "max_tokens is absent, so tokens are reserved for the answer: the tier's default of 50"
+        in refused.error["message"]
+    )
     assert told(refused)["remaining-tokens"] == "0"
+
+
+async def test_a_call_without_max_tokens_is_told_what_it_reserved_for_that(rig: Rig) -> None:
+    allow(rig, tpm=100, default_max_tokens=80)
+    await rig.chat(max_tokens=8)
+    prompt = len(rig.router.submitted[0].call.prompt_token_ids)
+    refused = await rig.chat()
+    assert refused.status == 429
+    output = min(80, 100 - prompt)
+    told = f"max_tokens is absent, so {output} tokens are reserved for the answer: the tier's default of 80 for each"
+    assert told in refused.error["message"]
+    assert (await rig.chat(max_tokens=8)).status == 200
 
 
 async def test_a_default_over_the_whole_limit_is_cut_to_it(rig: Rig) -> None:

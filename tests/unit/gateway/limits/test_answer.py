@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -94,9 +95,11 @@ def test_a_prompt_that_can_never_fit_is_not_told_of_a_bound_that_would_not_help(
 def test_a_call_without_a_bound_is_told_what_it_reserves_for_that() -> None:
     error = throttled(Refusal(BOTH[0], "tpm", 300, 1004, 12.0), ABSENT)
     assert error.message.endswith(
-        "Try again in 12s. Without max_completion_tokens a call reserves its tier's default of 1024 tokens for each "
-        "choice, as far as the context and the limit go: send max_completion_tokens to reserve fewer."
+        "Try again in 12s. max_completion_tokens is absent, so tokens are reserved for the answer: the tier's default "
+        "of 1024 for each choice, as far as the context and the limit go. Send max_completion_tokens to reserve fewer."
     )
+    known = throttled(Refusal(BOTH[0], "tpm", 300, 1004, 12.0), replace(ABSENT, reserved=979))
+    assert "absent, so 979 tokens are reserved for the answer: the tier's default of 1024 for each" in known.message
 
 
 @pytest.mark.parametrize(("limit", "wish"), [("tpm", SENT), ("rpm", ABSENT), ("concurrency", ABSENT), ("tpm", None)])
