@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import itertools
+import json
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -118,6 +119,12 @@ async def test_it_can_be_proved_by_a_real_token(subject: Subject) -> None:
     before = subject.engine.load()
     await prove(subject.engine)
     await subject.until(lambda load: load.generated_tokens > before.generated_tokens)
+
+
+async def test_an_answer_is_held_to_its_response_format(subject: Subject) -> None:
+    reply = await subject.ask(json_schema='{"type": "string", "enum": ["Paris"]}', max_tokens=30, ignore_eos=False)
+    assert json.loads(reply.text()) == "Paris"
+    assert reply.finish().reason is FinishReason.STOP
 
 
 async def test_a_call_ends_with_one_done_that_counts_right(subject: Subject) -> None:
