@@ -17,8 +17,10 @@ import grpc
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.wire.status import abort_with
 
-QUIET_S: Final = 0.05
-"""A client that has said nothing for so long is done for now."""
+TURN_S: Final = 0.01
+QUIET_TURNS: Final = 5
+"""A client that has said nothing for so many turns of so many seconds is done for now. They are counted one by one, so
+that a process which was held up does not take that for silence."""
 
 HEARD_OUT_S: Final = 0.5
 """For how long it is listened to at most, in seconds."""
@@ -31,6 +33,20 @@ async def refuse_stream(
     # What cannot be read is thrown away as well.
     with contextlib.suppress(Exception):
         async with asyncio.timeout(HEARD_OUT_S):
-            while True:
-                await asyncio.wait_for(anext(requests), QUIET_S)
+            await _silence(requests)
     await abort_with(context, error)
+
+
+async def _silence(requests: AsyncIterator[Any]) -> None:
+    """Return when nothing has come for a while; raises StopAsyncIteration when nothing will come any more."""
+    quiet = 0
+    coming = asyncio.ensure_future(anext(requests))
+    try:
+        while quiet < QUIET_TURNS:
+            quiet += 1
+            if (await asyncio.wait({coming}, timeout=TURN_S))[0]:
+                await coming
+                coming = asyncio.ensure_future(anext(requests))
+                quiet = 0
+    finally:
+        coming.cancel()
