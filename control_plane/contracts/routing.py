@@ -10,10 +10,10 @@ from typing import Final
 SCORERS: Final = (
     "prefix_cache",
     "even_load",
-    "recent_work",
     "inflight_tokens",
     "queue_depth",
     "kv_headroom",
+    "recent_work",
     "session_affinity",
 )
 """What an endpoint can be rated by."""
@@ -38,12 +38,18 @@ class RoutingProfile:
 
 BUILT_IN: Final[Mapping[str, RoutingProfile]] = MappingProxyType(
     {
-        # Where most of the prompt is cached, unless that endpoint has clearly more to do than the others: where a
-        # prompt is wholly cached it goes until the load there is half as much again as the mean, or a third where
-        # another endpoint is idle (see the scorer even_load). The rest decides among equals. The weights are those that
-        # did best in tests/bench/prefix_routing.py within the bounds of tests/unit/router/test_routing_cases.py.
+        # Where most of the prompt is cached, unless that endpoint has clearly more to do than the others: where a prompt
+        # is wholly cached it goes until the load there is half as much again as the mean, or a third where another
+        # endpoint is idle. The rest decides among equals. The weights are those that did best in
+        # tests/bench/prefix_routing.py within the bounds of tests/unit/router/test_routing_cases.py.
         "prefix_aware": RoutingProfile(
-            {"prefix_cache": 3.0, "even_load": 4.0, "recent_work": 0.5, "kv_headroom": 0.25, "session_affinity": 0.25}
+            {
+                "prefix_cache": 3.0,
+                "even_load": 4.0,
+                "kv_headroom": 0.25,
+                "recent_work": 0.5,
+                "session_affinity": 0.25,
+            }
         ),
         "least_load": RoutingProfile({"inflight_tokens": 1.0}),
         # Also what workers say of themselves: for those that several routers load, or whose KV cache fills first.

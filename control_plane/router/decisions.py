@@ -26,7 +26,18 @@ from control_plane.router.scheduling.rescoring import rescored
 
 _NAMES: Final = tuple(field.name for field in fields(Candidate))
 _NO_INPUT: Final = frozenset(
-    {"worker_id", "instance_id", "model", "ready", "cordoned", "connected", "refusing_until", "sampled_mono"}
+    {
+        "worker_id",
+        "instance_id",
+        "model",
+        "ready",
+        "cordoned",
+        "connected",
+        "refusing_until",
+        "sampled_mono",
+        "slot",
+        "block_size",
+    }
 )
 """What filters read, or is told otherwise."""
 
@@ -174,8 +185,13 @@ def _candidate_view(kept: Kept, index: int, chance: float) -> CandidateView:
         chance=chance,
         sample_age_s=max(0.0, kept.now - candidate.sampled_mono) if candidate.sampled_mono else None,
         stale=not candidate.fresh(kept.now),
-        inputs=dict(_inputs(values)),
+        inputs=dict(_inputs(values)) | _cached(kept, candidate),
     )
+
+
+def _cached(kept: Kept, candidate: Candidate) -> dict[str, float]:
+    """Tokens of the prompt that it was believed to have cached, where anybody was."""
+    return {"cached_tokens": float(kept.ask.cached_at(candidate))} if kept.ask.cached else {}
 
 
 def _inputs(values: Values) -> Iterator[tuple[str, float]]:

@@ -23,7 +23,7 @@ from control_plane.router.scheduling.scorers.session_affinity import SessionAffi
 
 SCORERS: Final[Mapping[str, Callable[[], Scorer]]] = {
     scorer.name: scorer
-    for scorer in (PrefixCache, EvenLoad, RecentWork, InflightTokens, QueueDepth, KvHeadroom, SessionAffinity)
+    for scorer in (PrefixCache, EvenLoad, InflightTokens, QueueDepth, KvHeadroom, RecentWork, SessionAffinity)
 }
 """Every scorer that a profile can weigh, by name."""
 
