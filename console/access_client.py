@@ -51,7 +51,7 @@ class AccessClient:
         return from_wire(await self._unary(self._stub.SetKey, request), KeyChange)
 
     async def rotate_key(self, key_id: str, grace_s: float = 0.0, *, dry_run: bool = False) -> NewKey:
-        """A new secret; the old one is good for ``grace_s`` seconds."""
+        """A new secret; the one before is good for ``grace_s`` seconds. Of 0, every older one ends."""
         request = pb.RotateKeyRequest(key_id=key_id, grace_s=grace_s, dry_run=dry_run)
         return from_wire(await self._unary(self._stub.RotateKey, request), NewKey)
 
@@ -82,12 +82,13 @@ class AccessClient:
     async def operators(self) -> OperatorList:
         return from_wire(await self._unary(self._stub.ListOperators, pb.ListOperatorsRequest()), OperatorList)
 
-    async def create_operator(self, name: str, role: Role) -> NewOperator:
-        request = pb.CreateOperatorRequest(name=name, role=f"ROLE_{role.name}")
+    async def create_operator(self, name: str, role: Role, *, dry_run: bool = False) -> NewOperator:
+        request = pb.CreateOperatorRequest(name=name, role=f"ROLE_{role.name}", dry_run=dry_run)
         return from_wire(await self._unary(self._stub.CreateOperator, request), NewOperator)
 
-    async def revoke_operator(self, operator_id: str) -> OperatorView:
-        answer = await self._unary(self._stub.RevokeOperator, pb.OperatorRef(operator_id=operator_id))
+    async def revoke_operator(self, operator_id: str, *, dry_run: bool = False) -> OperatorView:
+        request = pb.OperatorRef(operator_id=operator_id, dry_run=dry_run)
+        answer = await self._unary(self._stub.RevokeOperator, request)
         return from_wire(answer, OperatorList).operators[0]
 
     async def audit(self, limit: int = 0) -> AuditList:

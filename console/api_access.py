@@ -6,18 +6,25 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 from console.completion import Answer
-from console.home import Home, Unreachable, read_key, shown_path
+from console.diagnosis import speaks_tls
+from console.home import Home, Target, Unreachable, read_key, shown_path
+from console.home_key import way_out
 from console.http import Broken, Connections, Endpoint
 from console.trust import Trust
+from control_plane.contracts.addresses import is_any, is_loopback
 from control_plane.contracts.errors import InferDeckError, NotFound, Unauthenticated
 
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
+    """``name`` is where it comes from, ``hint`` the way out where it is refused."""
+
     name: str
     secret: str
+    hint: str = "--api-key-file FILE"
 
     def __repr__(self) -> str:
         return f"ApiKey({self.name!r})"
@@ -37,6 +44,35 @@ def endpoint_of(home: Home, url: str | None, ca: str | None = None) -> Endpoint:
     if home.running() is None:
         raise home.absent()
     raise Unreachable(f"the platform in {home.shown} has no gateway yet", hint="inferdeck get gateways")
+
+
+async def endpoint_at(target: Target, ca: str | None = None) -> Endpoint:
+    """The gateway of a platform whose operators' API is ``target``, as it is reached from here.
+
+    Raises Unreachable where it has none, or none that others than its own machine can reach.
+    """
+    from console.client import OperatorClient
+
+    async with OperatorClient(target) as client:
+        gateways = [gateway for gateway in (await client.get_snapshot()).gateways if gateway.url]
+    gateways.sort(key=lambda gateway: not gateway.ready)
+    if not gateways:
+        raise Unreachable(f"the platform at {target.address} has no gateway yet", hint="--url URL")
+    return Endpoint.parse(_seen_from_here(gateways[0].url, target.address), Trust(ca or ""))
+
+
+def _seen_from_here(url: str, address: str) -> str:
+    """A gateway listens where its own machine says; from here that is the machine whose operators' API answered."""
+    machine, parts = address.rpartition(":")[0], urlsplit(url)
+    host = parts.hostname or ""
+    if is_any(host):
+        return urlunsplit(parts._replace(netloc=f"{machine}:{parts.port}"))
+    if is_loopback(host) and not is_loopback(machine):
+        raise Unreachable(
+            f"the gateway of the platform at {address} listens on {host}, which only its own machine can reach",
+            hint="--url URL, of whatever leads to it from here",
+        )
+    return url
 
 
 def trust_of(home: Home) -> Trust:
@@ -60,30 +96,32 @@ def keys_of(home: Home, url: str | None, files: list[str], variable: str | None)
         return keys
     if url is not None:
         return [ApiKey("none", "")]
-    state = home.state()
-    path = Path(state.api_key_path) if state and state.api_key_path else home.api_key_path
-    return [ApiKey(shown_path(path), read_key(path))]
+    path, hint = home.own_key_path(), way_out(home)
+    return [ApiKey(shown_path(path), read_key(path, hint), hint)]
 
 
-async def models_of(endpoint: Endpoint, key: str) -> list[str]:
+async def models_of(endpoint: Endpoint, key: ApiKey) -> list[str]:
     """The names of the models that an endpoint offers this key."""
     answer = _Body()
     connections = Connections(endpoint)
     try:
-        await connections.ask(endpoint.request("GET", "/models", key), answer)
+        await connections.ask(endpoint.request("GET", "/models", key.secret), answer)
     except Broken as error:
+        if endpoint.scheme == "http" and await speaks_tls(endpoint.host, endpoint.port):
+            secure = f"https{endpoint.url.removeprefix('http')}"
+            raise Unreachable(f"{endpoint.url} speaks HTTPS only", hint=f"--url {secure}") from None
         raise Unreachable(f"{endpoint.url} ended the connection: {error}") from None
     finally:
         connections.close()
     if answer.status in (401, 403):
-        raise Unauthenticated(f"{endpoint.url} refuses the key (HTTP {answer.status})", hint="--api-key-file FILE")
+        raise Unauthenticated(f"{endpoint.url} refuses the key (HTTP {answer.status})", hint=key.hint)
     try:
         return [str(entry["id"]) for entry in json.loads(answer.data)["data"]]
     except (ValueError, KeyError, TypeError):
         raise InferDeckError(f"{endpoint.url}/models answers HTTP {answer.status} and no list of models") from None
 
 
-async def model_of(endpoint: Endpoint, key: str, wanted: str | None) -> str:
+async def model_of(endpoint: Endpoint, key: ApiKey, wanted: str | None) -> str:
     """The model that was named, else the first one there is."""
     if wanted:
         return wanted
@@ -105,12 +143,12 @@ class _Body:
         self.data += data
 
 
-def error_of(answer: Answer, endpoint: Endpoint) -> InferDeckError:
-    """The error in an answer, as one that the command line can tell."""
+def error_of(answer: Answer, key: ApiKey) -> InferDeckError:
+    """The error in an answer to a call with this key, as one that the command line can tell."""
     where = f" (HTTP {answer.status}, {answer.error_code})" if answer.status else f" ({answer.error_code})"
     message = f"{answer.error_message or 'the call failed'}{where}"
     if answer.status in (401, 403):
-        return Unauthenticated(message, hint="--api-key-file FILE")
+        return Unauthenticated(message, hint=key.hint)
     if answer.status == 404:
         return NotFound(message)
     return InferDeckError(message)

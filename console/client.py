@@ -20,8 +20,9 @@ import grpc
 
 from console.access_client import AccessClient
 from console.decision_client import DecisionClient
+from console.diagnosis import diagnosis
 from console.history_client import HistoryClient
-from console.home import Home, Target, Unreachable, target_for
+from console.home import Home, Target, target_for
 from control_plane.contracts.decision import DecisionView
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.failure import Failure
@@ -181,17 +182,19 @@ class OperatorClient:
             async for message in messages:
                 yield step_frame_from_wire(message)
 
-    async def set_trace(self, worker_id: str, mode: TraceMode, every: int = 1) -> TraceState:
-        """Trace no step, every n-th, or all; UNSPECIFIED changes nothing and tells how it stands."""
-        request = pb.WorkerTraceRequest(worker_id=worker_id, mode=f"TRACE_MODE_{mode.name}", every=every)
+    async def set_trace(self, worker_id: str, mode: TraceMode, every: int = 1, *, dry_run: bool = False) -> TraceState:
+        """Trace no step, every n-th, or all; UNSPECIFIED, and a dry run, change nothing and tell how it stands."""
+        wanted = f"TRACE_MODE_{mode.name}"
+        request = pb.WorkerTraceRequest(worker_id=worker_id, mode=wanted, every=every, dry_run=dry_run)
         return from_wire(await self._unary(self._stub.SetTrace, request), TraceState)
 
     async def inject(
-        self, worker_id: str, failure: Failure | None = None, *, heal: bool = False
+        self, worker_id: str, failure: Failure | None = None, *, heal: bool = False, dry_run: bool = False
     ) -> tuple[Failure, ...]:
-        """Make a simulated worker fail, end its failures, or only ask. Those that are on or to come."""
+        """Make a simulated worker fail, end its failures, or only ask. Those that are on or to come; of a dry run,
+        those that are so already."""
         wire = None if failure is None else to_wire(failure, worker_pb2.Failure)
-        request = pb.WorkerInjectRequest(worker_id=worker_id, failure=wire, heal=heal)
+        request = pb.WorkerInjectRequest(worker_id=worker_id, failure=wire, heal=heal, dry_run=dry_run)
         return failures_from_wire(await self._unary(self._stub.Inject, request))
 
     async def blocks(self, worker_id: str) -> BlockSnapshot:
@@ -214,7 +217,7 @@ class OperatorClient:
         try:
             return await method(request, metadata=self._metadata, timeout=CALL_TIMEOUT_S)
         except grpc.aio.AioRpcError as error:
-            raise self._error(error) from None
+            raise await self._failure(error) from None
 
     async def _stream(self, method: Any, request: Any, cls: type[T]) -> AsyncGenerator[T, None]:
         async with contextlib.aclosing(self._messages(method, request)) as messages:
@@ -228,7 +231,7 @@ class OperatorClient:
             async for message in call:
                 yield message
         except grpc.aio.AioRpcError as error:
-            raise self._error(error) from None
+            raise await self._failure(error) from None
         finally:
             call.cancel()
 
@@ -237,16 +240,13 @@ class OperatorClient:
         try:
             await asyncio.wait_for(connection, CONNECT_TIMEOUT_S)
         except TimeoutError:
-            raise self._unreachable("no answer") from None
+            raise await diagnosis(self.target, "no answer") from None
 
-    def _error(self, error: grpc.aio.AioRpcError) -> InferDeckError:
+    async def _failure(self, error: grpc.aio.AioRpcError) -> InferDeckError:
         reasoned = any(str(key) == REASON_KEY for key, _ in tuple(error.trailing_metadata() or ()))
         if not reasoned and error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
-            return self._unreachable(_cause(error.details() or error.code().name.lower()))
+            return await diagnosis(self.target, _cause(error.details() or error.code().name.lower()))
         return error_from(error, peer=self.target.address)
-
-    def _unreachable(self, cause: str) -> Unreachable:
-        return Unreachable(f"cannot reach the control plane at {self.target.address}: {cause}", hint="inferdeck up")
 
 
 def _stamp(credentials: str) -> tuple[int, int]:

@@ -21,6 +21,10 @@ class Unreachable(Unavailable):
     """Nothing answers where a control plane or a gateway should be."""
 
 
+class Distrusted(Unreachable):
+    """Something answers, and one of the two ends does not take the other for what it says to be."""
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """What a running control plane says of itself in ``state.json``."""
@@ -75,8 +79,18 @@ class Home:
         return self.path / "state.json"
 
     @property
+    def settings_path(self) -> Path:
+        """What the last control plane ran with."""
+        return self.path / "run" / "settings.json"
+
+    @property
     def api_key_path(self) -> Path:
         return self.path / "api.key"
+
+    def own_key_path(self) -> Path:
+        """The API key that the home's own callers have, where the control plane says it is."""
+        state = self.state()
+        return Path(state.api_key_path) if state is not None and state.api_key_path else self.api_key_path
 
     @property
     def operator_key_path(self) -> Path:
@@ -150,15 +164,17 @@ def shown_path(path: Path) -> str:
     return "~" + text[len(home) :] if home != "/" and (text == home or text.startswith(home + "/")) else text
 
 
-def read_key(path: Path) -> str:
-    """The key in a one-line file. Raises Unauthenticated when there is none."""
+def read_key(path: Path, hint: str = "") -> str:
+    """The key in a one-line file. Raises Unauthenticated, with the hint, when there is none."""
     try:
         key = path.expanduser().read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not text"
-        raise Unauthenticated(f"no key can be read from {shown_path(path)}: {why}") from error
+        raise Unauthenticated(f"no key can be read from {shown_path(path)}: {why}", hint=hint) from error
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise Unauthenticated(f"{shown_path(path)} does not hold a key: one line of printable ASCII is expected")
+        raise Unauthenticated(
+            f"{shown_path(path)} does not hold a key: one line of printable ASCII is expected", hint=hint
+        )
     return key
 
 

@@ -201,14 +201,20 @@ class Connections:
         except TimeoutError:
             raise Unreachable(f"cannot reach {at.url}: no answer in {CONNECT_TIMEOUT_S:g} s") from None
         except ssl.SSLError as error:
-            raise Unreachable(
-                f"no TLS with {at.url}: {_why(error)}",
-                hint="--ca FILE names whom to trust" if isinstance(error, ssl.SSLCertVerificationError) else "",
-            ) from None
+            raise _no_tls(at, error) from None
         except OSError as error:
             why = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else error.strerror or str(error)
             raise Unreachable(f"cannot reach {at.url}: {why}") from None
         return connection
+
+
+def _no_tls(at: Endpoint, error: ssl.SSLError) -> Unreachable:
+    hint = "--ca FILE names whom to trust" if isinstance(error, ssl.SSLCertVerificationError) else ""
+    if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"):
+        return Unreachable(
+            f"no TLS with {at.url}: it speaks plain HTTP", hint=f"--url http{at.url.removeprefix('https')}"
+        )
+    return Unreachable(f"no TLS with {at.url}: {_why(error)}", hint=hint)
 
 
 def _why(error: ssl.SSLError) -> str:

@@ -87,3 +87,4 @@ def _remove_records(home: Home) -> None:
             path.unlink(missing_ok=True)
     if home.running() is None:
         home.state_path.unlink(missing_ok=True)
+        home.settings_path.unlink(missing_ok=True)

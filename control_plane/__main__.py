@@ -7,16 +7,14 @@ as ``error: …`` and ``hint: …``, and in the log.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from control_plane import telemetry
 from control_plane.contracts.errors import InferDeckError
 from control_plane.processes.complaint import exit_code, tell
-from control_plane.settings import Home, load_settings, load_with_sources, simulated
+from control_plane.settings import Home, load_settings, load_with_sources, simulated, sources_after
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cert.add_argument("names", nargs="*")
     cert.add_argument("--out", type=Path)
     cert.add_argument("--days", type=float, default=30.0)
+    cert.add_argument("--dry-run", action="store_true")
     options = parser.parse_args(arguments)
     home = Home.resolve(options.home)
     if options.config is not None:
@@ -50,15 +49,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "cert":
             from control_plane.processes.certificates import certificates
 
-            return certificates(home, options.action, options.names, options.out, options.days)
-        config = load_settings(options.config, home)
+            return certificates(home, options.action, options.names, options.out, options.days, dry_run=options.dry_run)
         # Each process loads what it runs, and no more.
         if options.command == "serve":
             from control_plane.processes.serve import serve
+            from control_plane.processes.settings_file import told
 
+            config, sources = load_with_sources(options.config, home)
             if options.engine:
                 config = simulated(config, options.profile)
-            return serve(home, config, options.parent_fd)
+                sources = sources_after(config, sources, f"--engine {options.engine}")
+            return serve(home, config, options.parent_fd, told(config, sources))
+        config = load_settings(options.config, home)
         from control_plane.processes.gateway import run_gateway
 
         return run_gateway(home, config, options.id, options.port, options.rather)
@@ -68,15 +70,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _print_settings(home: Home, config: Path | None, *, as_json: bool) -> int:
-    settings, sources = load_with_sources(config, home)
-    rows = [dataclasses.asdict(source) for source in sources]
-    for row in rows:
-        if isinstance(row["value"], str):
-            row["value"] = telemetry.redact(row["value"])
+    from control_plane.processes.settings_file import told
+
+    document = told(*load_with_sources(config, home))
     if as_json:
-        print(json.dumps({"config": str(settings.path) if settings.path else None, "settings": rows}, indent=1))
+        print(json.dumps(document, indent=1))
         return 0
-    for row in rows:
+    for row in document["settings"]:
         print(f"{row['key']} = {json.dumps(row['value'])}  # {row['source']}")
     return 0
 

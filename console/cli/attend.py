@@ -7,7 +7,7 @@ import contextlib
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 
 from console.cli.exits import INTERRUPTED, OK, TIMED_OUT, code_of, tell
@@ -22,7 +22,7 @@ from console.text import literal
 from control_plane.contracts.errors import InferDeckError, RequestTimeout
 from control_plane.contracts.fleet import Snapshot
 
-Show = Callable[[State, Snapshot], None]
+Show = Callable[[State, Snapshot], Awaitable[None]]
 
 GRACE_S = 10.0
 """How long running requests may go on after Ctrl-C; a second Ctrl-C ends them at once."""
@@ -109,12 +109,12 @@ class Attendant:
             return INTERRUPTED
         interrupt.cancel()
         try:
-            show(*waiting.result())
+            await show(*waiting.result())
         except InferDeckError as error:
             other = self.home.running()
             if other is not None and other.pid != self.own.process.pid:
                 say(f"already up in {literal(self.home.shown)}, started by another command")
-                show(*await wait_shown(self.home, timeout_s))
+                await show(*await wait_shown(self.home, timeout_s))
                 return OK
             partial = isinstance(error, RequestTimeout) or (isinstance(error, StartFailed) and error.partial)
             if partial and self._detach:

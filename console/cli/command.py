@@ -1,7 +1,7 @@
 """The root command, and how a function becomes a command of it.
 
 A command is a plain or async function whose first parameter is a ``Place``; the options that say where the platform
-is (``--home``, ``--server``, ``--operator-key-file``) are added to it here, once for all.
+is are added to it here, those that its ``Reach`` has. Its ``Effect`` says which options it must have of its own.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ import shlex
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
+from console.cli.effect import Effect, check
 from console.cli.exits import Ended, code_of, tell
+from console.cli.reach import Reach
 from console.home import Home, Target, target_for
 from console.plain.terminal import flush
 from control_plane.contracts.errors import InferDeckError
@@ -28,22 +30,6 @@ if TYPE_CHECKING:
 
 PLATFORM, LOOK, OPERATE, USE = "Platform", "Look", "Operate", "Use"
 SECTIONS = (PLATFORM, LOOK, OPERATE, USE)
-
-HomeOption = Annotated[
-    str | None, typer.Option("--home", metavar="DIR", help="The platform's folder. [$INFERDECK_HOME, ~/.inferdeck]")
-]
-ServerOption = Annotated[
-    str | None, typer.Option("--server", metavar="HOST:PORT", help="Operators' API, instead of the home's own.")
-]
-KeyFileOption = Annotated[
-    str | None, typer.Option("--operator-key-file", metavar="FILE", help="Operator key, instead of the home's own.")
-]
-
-
-CertFileOption = Annotated[
-    str | None,
-    typer.Option("--operator-cert-file", metavar="FILE", help="Operator certificate, instead of the home's own."),
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,24 +90,24 @@ app = typer.Typer(
 )
 
 
-def command(
-    name: str, section: str, *, hidden: bool = False
-) -> Callable[[Callable[..., Awaitable[None] | None]], Callable[..., Awaitable[None] | None]]:
+Run = Callable[..., Awaitable[None] | None]
+
+
+def command(name: str, section: str, effect: Effect, reach: Reach = Reach.ANYWHERE) -> Callable[[Run], Run]:
     """Register a function as ``inferdeck NAME``."""
 
-    def register(function: Callable[..., Awaitable[None] | None]) -> Callable[..., Awaitable[None] | None]:
-        app.command(name, rich_help_panel=section, hidden=hidden)(_bound(function))
+    def register(function: Run) -> Run:
+        app.command(name, rich_help_panel=section)(_bound(function, name, effect, reach))
         return function
 
     return register
 
 
 class Verbs:
-    """A command that has commands of its own: ``inferdeck NAME VERB``. ``bare`` is what it does without a verb."""
+    """A command that has commands of its own: ``inferdeck NAME VERB``. ``bare`` is what it does without a verb: it
+    looks at a home."""
 
-    def __init__(
-        self, name: str, section: str, about: str, bare: Callable[..., Awaitable[None] | None] | None = None
-    ) -> None:
+    def __init__(self, name: str, section: str, about: str, bare: Run | None = None) -> None:
         self.name = name
         self._app = typer.Typer(
             add_completion=False,
@@ -130,16 +116,14 @@ class Verbs:
             context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         )
         if bare is not None:
-            self._app.callback(invoke_without_command=True)(_unless_verb(_bound(bare)))
+            self._app.callback(invoke_without_command=True)(_unless_verb(_bound(bare, name, Effect.LOOKS, Reach.HOME)))
         app.add_typer(self._app, name=name, help=about, rich_help_panel=section)
 
-    def verb(
-        self, name: str
-    ) -> Callable[[Callable[..., Awaitable[None] | None]], Callable[..., Awaitable[None] | None]]:
+    def verb(self, name: str, effect: Effect) -> Callable[[Run], Run]:
         """Register a function as ``inferdeck NAME VERB``."""
 
-        def register(function: Callable[..., Awaitable[None] | None]) -> Callable[..., Awaitable[None] | None]:
-            self._app.command(name)(_bound(function))
+        def register(function: Run) -> Run:
+            self._app.command(name)(_bound(function, f"{self.name} {name}", effect, Reach.ANYWHERE))
             return function
 
         return register
@@ -164,24 +148,26 @@ def _unless_verb(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _bound(function: Callable[..., Awaitable[None] | None]) -> Callable[..., None]:
+EFFECTS: dict[str, Effect] = {}
+"""Of every command, by its words: ``key create``."""
+
+
+def _bound(function: Run, name: str, effect: Effect, reach: Reach) -> Callable[..., None]:
     signature = inspect.signature(function, eval_str=True)
     _, *own = signature.parameters.values()
+    check(name, effect, [parameter.name for parameter in own])
+    EFFECTS[name] = effect
     added = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-        for name, annotation in (
-            ("home", HomeOption),
-            ("server", ServerOption),
-            ("operator_key_file", KeyFileOption),
-            ("operator_cert_file", CertFileOption),
-        )
+        inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for option, annotation in reach.options.items()
     ]
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own] + added
 
     @functools.wraps(function)
     def run(**values: Any) -> None:
-        home, server, key_file, cert_file = (values.pop(parameter.name) for parameter in added)
-        place = Place(Home.find(home), server, key_file, cert_file, home)
+        where = {parameter.name: values.pop(parameter.name) for parameter in added}
+        home = where.pop("home", None)
+        place = Place(Home.find(home), home_option=home, **where)
         try:
             result = function(place, **values)
             if result is not None:

@@ -1,4 +1,7 @@
-"""Before something destructive: say where, what, and which work it touches; then ask, or need ``--yes``."""
+"""Before a change: say where, what, and which work it touches; then ask, where something ends by it.
+
+A dry run is the same plan without the last step.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,66 @@ import contextlib
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from console.cli.exits import FAILED, Ended
-from console.plain.terminal import interactive, say
+from console.cli.output import Format, write_data
+from console.plain.terminal import interactive, out, say
 from console.text import literal
 from control_plane.contracts.errors import InvalidRequest
 
+MOST_NAMED = 5
 
-def confirm(plan: str, *, yes: bool, repeat: str) -> None:
-    """Return if it may be done. ``plan`` is what was said to happen; ``repeat`` is the command with ``--yes``."""
-    if yes:
-        return
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a verb is about to do. ``what`` is an order, like "drain worker/w1"; ``context`` where it is done.
+
+    ``ends``: something is ended, cut off or lost by it, so it is asked for. ``in_flight`` are the calls that it
+    touches, ``affected`` the names of some. ``notes`` are told beside it, a line each.
+    """
+
+    context: str
+    what: str
+    ends: bool = False
+    in_flight: int = 0
+    affected: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def agreed(plan: Plan, *, dry_run: bool, yes: bool = False, repeat: str = "", output: Format = Format.TABLE) -> bool:
+    """Tell the plan; whether it is to be done now, which a dry run is not.
+
+    ``repeat`` is the command with ``--yes``. Raises InvalidRequest where nobody can be asked, Ended for a no.
+    """
+    what = plan.what.removeprefix("would ")
+    if dry_run:
+        if output in (Format.JSON, Format.YAML):
+            told = {"dry_run": True, "would": what, "ends": plan.ends, "in_flight": plan.in_flight}
+            write_data({**told, "affected": list(plan.affected), "notes": list(plan.notes)}, output)
+        else:
+            out(f"would {literal(what)} (dry run)")
+            _tell_beside(plan)
+        return False
+    if plan.ends:
+        say(f"on {literal(plan.context)}: {literal(what)}")
+    _tell_beside(plan)
+    if plan.ends and not yes:
+        _ask(what, repeat)
+    return True
+
+
+def _tell_beside(plan: Plan) -> None:
+    if plan.in_flight:
+        named = literal(", ".join(plan.affected[:MOST_NAMED])) + (", …" if len(plan.affected) > MOST_NAMED else "")
+        say(f"  in flight: {plan.in_flight}" + (f" ({named})" if plan.affected else ""))
+    for note in plan.notes:
+        say(f"  {literal(note)}", "watch")
+
+
+def _ask(what: str, repeat: str) -> None:
     if not interactive():
-        raise InvalidRequest(f"{plan}: nobody is here to confirm that", param="yes", hint=repeat)
+        raise InvalidRequest(f"{what}: nobody is here to confirm that", param="yes", hint=repeat)
     with _ctrl_c_interrupts():
         sys.stderr.write("Go on? [y/N] ")
         sys.stderr.flush()
@@ -36,13 +86,3 @@ def _ctrl_c_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def announce(context: str, plan: str, in_flight: int, affected: tuple[str, ...] = ()) -> None:
-    """Name the context, the target and the work in flight, on stderr."""
-    say(f"on {literal(context)}: {literal(plan.removeprefix('would '))}")
-    if in_flight:
-        say(
-            f"  in flight: {in_flight}"
-            + (f" ({literal(', '.join(affected[:5]))}{', …' if len(affected) > 5 else ''})" if affected else "")
-        )

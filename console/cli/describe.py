@@ -103,10 +103,9 @@ def _worker(worker: WorkerView, snapshot: Snapshot) -> Iterator[Line]:
     now = snapshot.taken_unix
     info, load = worker.info, load_of(worker)
     yield "worker", worker.id
-    yield (
-        "status",
-        status_of(worker) + (f" for {figures.age(now - worker.phase_since_unix)}" if worker.phase_since_unix else ""),
-    )
+    phase, *more = status_of(worker).split(",")
+    since = f" for {figures.age(now - worker.phase_since_unix)}" if worker.phase_since_unix else ""
+    yield "status", " · ".join([phase + since, *more])
     if note := note_of(worker, now):
         yield "why", note
     yield "pool", worker.pool

@@ -28,8 +28,8 @@ def _key(key: KeyView, snapshot: Snapshot) -> Iterator[Line]:
         yield "expires", f"{date(spec.expires_unix)} ({ends(spec.expires_unix, now)})"
     if key.rotated_unix is not None:
         yield "rotated", f"{date(key.rotated_unix)} ({ends(key.rotated_unix, now)})"
-    if key.old_until_unix is not None and key.old_until_unix > now:
-        yield "old secret", f"good until {date(key.old_until_unix)} ({ends(key.old_until_unix, now)})"
+    for end in key.old_ends_unix:
+        yield "old secret", f"good until {date(end)} ({ends(end, now)})"
     if key.revoked_unix is not None:
         yield "revoked", f"{date(key.revoked_unix)} ({ends(key.revoked_unix, now)})"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 
-from console.home import Unreachable
+from console.home import Distrusted, Unreachable
 from console.plain.terminal import OutputLost, flush, paint
 from console.text import literal
 from control_plane.contracts.errors import (
@@ -28,6 +28,7 @@ UNREACHABLE = 6
 INTERRUPTED = 130
 
 _CODES: tuple[tuple[type[InferDeckError], int], ...] = (
+    (Distrusted, AUTH),
     (Unreachable, UNREACHABLE),
     (Unauthenticated, AUTH),
     (Forbidden, AUTH),

@@ -14,6 +14,7 @@ from console.plain.terminal import out, say
 from console.text import literal
 
 if TYPE_CHECKING:
+    from console.cli.command import Place
     from console.client import OperatorClient
     from control_plane.contracts.fleet import Snapshot
 
@@ -115,8 +116,11 @@ def write(listing: Listing, rows: Sequence[Any], output: Format) -> None:
         say(f"no {listing.kind} right now")
 
 
-def write_all(listing: Listing, output: Format) -> None:
-    """All of one kind in any format."""
+async def list_all(place: Place, kind: str, *, everything: bool, output: Format) -> None:
+    """All of one kind, in any format."""
+    async with place.client() as client:
+        told, _ = await listings(client, [kind], everything=everything, finished_requests=False)
+    listing = told[kind]
     if output in (Format.JSON, Format.YAML):
         write_data([listing.data(row) for row in listing.rows], output)
     else:

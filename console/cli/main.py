@@ -72,6 +72,9 @@ def run(arguments: list[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
+_PLACES = ("--server", "--operator-key-file", "--operator-cert-file")
+
+
 def _told(error: Exception) -> int:
     """A wrong command line is told in two lines; typer's own exceptions are known by what they offer."""
     describe: Any = getattr(error, "format_message", None)
@@ -80,5 +83,7 @@ def _told(error: Exception) -> int:
     context: Any = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "inferdeck"
     message = describe().replace("\n", " ").replace("Value error, ", "")
+    if (option := getattr(error, "option_name", "")) in _PLACES and path.startswith("inferdeck "):
+        message = f"{path.partition(' ')[2]} has no {option}: it is about this machine, not about a platform elsewhere"
     tell(message[:1].lower() + message[1:], f"{path} --help")
     return USAGE if getattr(error, "exit_code", FAILED) == USAGE else FAILED

@@ -40,6 +40,8 @@ def kind_of(word: str) -> str:
     for kind in KINDS:
         if lowered in (kind, singular(kind)):
             return kind
+    if lowered in ("policy", "policies", "tier", "tiers", "tenant", "tenants", "routing"):
+        raise InvalidRequest(f"{word}: that is in the policy", param="type", hint="inferdeck policy get -o table")
     near = get_close_matches(lowered, KINDS, 1, 0.6)
     meant = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(KINDS)}"
     raise InvalidRequest(f"no such type: {word}{meant}", param="type")

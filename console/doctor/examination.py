@@ -6,8 +6,8 @@ from importlib import metadata
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from console.doctor import limits, machine, places, security, software
-from console.doctor.finding import Finding, fail, ok
+from console.doctor import access, limits, machine, places, security, software
+from console.doctor.finding import Finding, fail, ok, warn
 from console.doctor.settings import Settings, read_settings
 from console.figures import plural
 from console.home import Home, shown_path
@@ -27,13 +27,15 @@ def examine(home: Home, config: Path | None, *, quick: bool) -> tuple[list[Findi
         software.packages(),
         vllm,
         software.gpu_finding(software.gpus(), _wanted_gpus(pools), cpu_build=_is_cpu_build()),
-        machine.memory(pools),
+        # Workers that run have their memory already.
+        machine.memory([] if settings.running else pools),
         machine.disk("disk", home.path),
         machine.open_files(),
-        _config(settings),
+        _config(settings, home),
         places.home_folder(home),
         places.keys(home),
         places.platform(home),
+        *access.home_key(home),
     ]
     if not settings.error:
         ours = _our_ports(home)
@@ -47,12 +49,19 @@ def examine(home: Home, config: Path | None, *, quick: bool) -> tuple[list[Findi
     return found, settings
 
 
-def _config(settings: Settings) -> Finding:
+def _config(settings: Settings, home: Home) -> Finding:
     if settings.error:
         return fail("config", settings.error, settings.hint or "correct the settings")
     chosen = [setting for setting in settings.settings if setting.source not in ("default", "--home")]
     where = shown_path(Path(settings.path)) if settings.path else "defaults"
-    return ok("config", f"{where}, {plural(len(chosen), 'setting')} chosen" if chosen else where)
+    words = f"{where}, {plural(len(chosen), 'setting')} chosen" if chosen else where
+    if not settings.running:
+        return ok("config", words)
+    if settings.edited:
+        again = f"{home.up_command('down')}, then {home.up_command()} --config {where}"
+        named = ", ".join(settings.edited[:3]) + (", …" if len(settings.edited) > 3 else "")
+        return warn("config", f"{words}, in force; the file says otherwise by now: {named}", again)
+    return ok("config", f"{words}, in force")
 
 
 def _wanted_gpus(pools: list[dict[str, object]]) -> list[int] | str:

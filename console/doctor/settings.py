@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from console.home import Home
+from console.home import Home, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,16 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``error`` and ``hint`` are what the control plane says of settings that it refuses; then there are none."""
+    """``error`` and ``hint`` are what the control plane says of settings that it refuses; then there are none.
+
+    ``running``: they are those that a control plane runs with, ``edited`` what its file says otherwise by now."""
 
     path: str
     settings: tuple[Setting, ...] = ()
     error: str = ""
     hint: str = ""
+    running: bool = False
+    edited: tuple[str, ...] = ()
 
     def get(self, key: str, otherwise: Any = None) -> Any:
         return next((setting.value for setting in self.settings if setting.key == key), otherwise)
@@ -44,6 +48,39 @@ class Settings:
 
 
 def read_settings(home: Home, config: Path | None) -> Settings:
+    """Of the file that is named, else those that the home's control plane runs with, else what it would run with."""
+    state = home.running() if config is None else None
+    return _in_force(home, state) if state is not None else _of_file(home, config)
+
+
+def _in_force(home: Home, state: State) -> Settings:
+    """What the control plane says that it began with. One that says nothing has its file read as it is now."""
+    now = _of_file(home, Path(state.config) if state.config else None)
+    try:
+        values = json.loads(home.settings_path.read_text())
+        if (values["pid"], values["start_ticks"]) != (state.pid, state.start_ticks):
+            return replace(now, running=True)
+        rows = _rows(values)
+    except (OSError, ValueError, KeyError, TypeError):
+        return replace(now, running=True)
+    path = values["config"] or ""
+    if now.error:
+        return Settings(path, rows, running=True, edited=(now.error,))
+    # What an option or a variable chose says nothing of the file.
+    simulated = any(row.source.startswith("--engine") for row in rows)
+    skipped = ("home", "cache", *(("pool[",) if simulated else ()))
+    pairs, other = (
+        {row.key: row.value for row in each if not row.key.startswith(skipped)} for each in (rows, now.settings)
+    )
+    edited = [key for key in dict.fromkeys([*pairs, *other]) if pairs.get(key) != other.get(key)]
+    return Settings(path, rows, running=True, edited=tuple(edited) if path == now.path else ())
+
+
+def _rows(values: Any) -> tuple[Setting, ...]:
+    return tuple(Setting(row["key"], row["value"], row["source"]) for row in values["settings"])
+
+
+def _of_file(home: Home, config: Path | None) -> Settings:
     command = [sys.executable, "-m", "control_plane", "settings", "--json"]
     if home.path != Home.find().path:  # else it finds the same one, and can say who chose it
         command += ["--home", str(home.path)]
@@ -55,8 +92,7 @@ def read_settings(home: Home, config: Path | None) -> Settings:
         )
         if ran.returncode == 0:
             values = json.loads(ran.stdout)
-            rows = tuple(Setting(row["key"], row["value"], row["source"]) for row in values["settings"])
-            return Settings(values["config"] or "", rows)
+            return Settings(values["config"] or "", _rows(values))
         lines = ran.stderr.splitlines()
     except (subprocess.TimeoutExpired, ValueError, KeyError, TypeError) as error:
         lines = [f"error: the settings cannot be read: {type(error).__name__}"]

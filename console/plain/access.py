@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +17,10 @@ from control_plane.contracts.policy import Limits
 
 def date(unix: float | None) -> str:
     """A day and a time of it, here."""
-    return figures.NONE if unix is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix))
+    try:
+        return figures.NONE if unix is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix))
+    except (OverflowError, ValueError, OSError):  # no calendar goes so far
+        return figures.NONE
 
 
 def limits_of(limits: Limits) -> str:
@@ -106,15 +110,20 @@ def _flat(values: dict[str, Any], path: str = "") -> Any:
         if isinstance(value, dict):
             yield from _flat(value, f"{path}{name}.")
         else:
-            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-            yield f"{path}{name}", "none" if value in (None, []) else text
+            each = value if isinstance(value, list) else [value]
+            words = [_when(part) if name.endswith("_unix") else str(part) for part in each]
+            yield f"{path}{name}", "none" if value in (None, []) else ", ".join(words)
+
+
+def _when(value: Any) -> str:
+    return date(value) if isinstance(value, (int, float)) and math.isfinite(value) else str(value)
 
 
 def key_data(key: KeyView, now: float) -> dict[str, Any]:
     spec = plain(key.spec)
     values: dict[str, Any] = {"id": key.id, "prefix": key.prefix, "state": key.state(now), **spec}
     times = ("created_unix", "revoked_unix", "rotated_unix", "old_until_unix")
-    return values | {name: getattr(key, name) for name in times}
+    return values | {name: getattr(key, name) for name in times} | {"old_ends_unix": list(key.old_ends_unix)}
 
 
 def operator_data(operator: OperatorView, _: float) -> dict[str, Any]:

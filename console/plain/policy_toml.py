@@ -28,9 +28,13 @@ def _lines(table: dict[str, Any], path: str) -> Iterator[str]:
 
 
 def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else json.dumps(name)
+    return name if _BARE.fullmatch(name) else _value(name)
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, dict):  # in a list: a table of its own line
+        return "{" + ", ".join(f"{_key(name)} = {_value(entry)}" for name, entry in value.items()) + "}"
     # Strings and lists of them are written alike in JSON; \u escapes, and no surrogates, are TOML's too.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

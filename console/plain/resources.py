@@ -38,6 +38,9 @@ def data_of(row: Any) -> dict[str, Any]:
     """A row as JSON data. What was not measured is null, not zero."""
     values: dict[str, Any] = plain(row)
     _unmeasured(values)
+    if isinstance(row, WorkerView):
+        # A drain is on or over: one of the two is true, while the worker is cordoned for it.
+        values |= {"draining": row.draining and not row.drained, "drained": row.drained, "status": status_of(row)}
     return values
 
 
@@ -55,7 +58,7 @@ def _unmeasured(values: dict[str, Any]) -> None:
 def status_of(worker: WorkerView) -> str:
     words = [worker.phase.name.lower()]
     if worker.draining:
-        words.append("draining")
+        words.append("drained" if worker.drained else "draining")
     elif worker.cordoned:
         words.append("cordoned")
     return ",".join(words)

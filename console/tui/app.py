@@ -21,12 +21,15 @@ from textual.widgets import Input
 from textual.worker import Worker
 
 from console.home import Target
+from console.home_key import REPLACE, trouble
 from console.tui import executor
 from console.tui.collector import (
     KEYS_S,
     SILENCE_S,
     ask_blocks,
     ask_explanation,
+    ask_keys,
+    ask_policy,
     ask_timeline,
     collect,
     follow,
@@ -47,6 +50,7 @@ from console.tui.messages import (
     Learnt,
     LinkLost,
     LogRead,
+    PolicyRead,
     Previewed,
     Stepped,
     Timed,
@@ -107,6 +111,7 @@ class ConsoleApp(App[int]):
         self._notices = Notices()
         self._navigator = Navigator(self)
         self._frozen: View | None = None
+        self._trouble = ""
         self._painted = float("-inf")
         self._reading: tuple[str, object] = ("", None)
         self._log_reader: Worker[None] | None = None
@@ -189,6 +194,7 @@ class ConsoleApp(App[int]):
         self._board.heard(message.snapshot, self._clock())
         if was_lost:
             self._notices.drop("link")
+            self._start("home-key", partial(ask_keys, self._feed, self.post_message))
         if was_lost or self._clock() - self._painted >= self._paint_s:
             self.paint()
 
@@ -231,8 +237,19 @@ class ConsoleApp(App[int]):
             current.decided(message)
 
     def on_keys_read(self, message: KeysRead) -> None:
+        if message.keys is not None and (words := trouble(message.keys)) != self._trouble:
+            self._trouble = words
+            if words:
+                self.tell(f"{words}; inferdeck {REPLACE} makes another", "warning", "home key")
+            else:
+                self._notices.drop("home key")
+                self.paint()
         if self.is_running and (current := self._navigator.current) is not None:
             current.keys_read(message)
+
+    def on_policy_read(self, message: PolicyRead) -> None:
+        if self.is_running and (current := self._navigator.current) is not None:
+            current.policy_read(message)
 
     def on_previewed(self, message: Previewed) -> None:
         if isinstance(self.screen, ConfirmScreen):
@@ -288,6 +305,9 @@ class ConsoleApp(App[int]):
 
     def ask_blocks(self, worker_id: str) -> None:
         self._start("blocks", partial(ask_blocks, self._feed, worker_id, self.post_message))
+
+    def ask_policy(self) -> None:
+        self._start("policy", partial(ask_policy, self._feed, self.post_message))
 
     def ask_timeline(self, request_id: str) -> None:
         self._start("timeline", partial(ask_timeline, self._feed, request_id, self.post_message))
@@ -354,12 +374,16 @@ def find_look(app: App[int]) -> Look:
     return look_for(os.environ, app.console.color_system, sys.stdout.encoding or "ascii")
 
 
-def run(home: Path | None, *, readonly: bool, target: Callable[[], Target] | None = None) -> int:
-    """Show the platform of this home until the operator leaves, by the key of ``target``. Returns the exit code.
+def run(
+    home: Path | None, *, readonly: bool, target: Callable[[], Target] | None = None, place: str | None = None
+) -> int:
+    """Show the platform of this home, or at ``target``, until the operator leaves. Returns the exit code.
+
+    ``place`` is what people call it, where that is not the home.
 
     Raises Unreachable when there is no platform to begin with; one that goes away later is waited for.
     """
-    remote = Remote(home, target)
+    remote = Remote(home, target, place)
     remote.find()
     app = ConsoleApp(remote, remote, readonly=readonly)
     left = app.run()

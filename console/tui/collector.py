@@ -10,7 +10,18 @@ from typing import TypeVar, cast
 from textual.message import Message
 
 from console.tui.feed import Feed
-from console.tui.messages import Decided, Explained, Heard, KeysRead, Learnt, LinkLost, LogRead, Stepped, Timed
+from console.tui.messages import (
+    Decided,
+    Explained,
+    Heard,
+    KeysRead,
+    Learnt,
+    LinkLost,
+    LogRead,
+    PolicyRead,
+    Stepped,
+    Timed,
+)
 from control_plane.contracts.errors import InferDeckError, Unavailable
 from control_plane.contracts.fleet import Event
 
@@ -149,6 +160,22 @@ async def ask_blocks(feed: Feed, worker_id: str, post: Post) -> None:
     """A worker's KV cache, from its engine. No answer is no news: what follows from the steps stands."""
     with suppress(InferDeckError), one_call():
         post(Stepped(worker_id, snapshot=await feed.blocks(worker_id)))
+
+
+async def ask_policy(feed: Feed, post: Post) -> None:
+    """The policy in force, or why it cannot be told."""
+    try:
+        with one_call():
+            news = PolicyRead(await feed.policy())
+    except InferDeckError as failure:
+        news = PolicyRead(error=failure.message)
+    post(news)
+
+
+async def ask_keys(feed: Feed, post: Post) -> None:
+    """Callers' keys once. No answer is no news: nobody looks at them yet."""
+    with suppress(InferDeckError), one_call():
+        post(KeysRead(await feed.keys()))
 
 
 async def follow_keys(feed: Feed, post: Post, *, every_s: float = KEYS_S) -> None:

@@ -82,6 +82,10 @@ class Deck(Protocol):
         """Ask a worker's engine for its KV cache; the answer comes as ``Stepped``."""
         ...
 
+    def ask_policy(self) -> None:
+        """Ask for the policy in force; it comes to the current screen as ``PolicyRead``."""
+        ...
+
     def ask_timeline(self, request_id: str) -> None:
         """Ask where a request's time went; the answer comes to the current screen as ``Timed``."""
         ...

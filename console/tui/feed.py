@@ -8,6 +8,7 @@ from typing import Protocol
 from control_plane.contracts.access import KeyList
 from control_plane.contracts.decision import DecisionView
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, Snapshot
+from control_plane.contracts.policy import Policy
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, TraceState
 from control_plane.contracts.timeline import Timeline
 
@@ -55,6 +56,10 @@ class Feed(Protocol):
 
     async def keys(self) -> KeyList:
         """Callers' keys now: what they may do, never the keys themselves."""
+        ...
+
+    async def policy(self) -> Policy:
+        """The policy in force."""
         ...
 
     async def close(self) -> None: ...

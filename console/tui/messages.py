@@ -10,6 +10,7 @@ from console.tui.order import Order
 from control_plane.contracts.access import KeyList
 from control_plane.contracts.decision import DecisionView
 from control_plane.contracts.fleet import DrainProgress, Event, Snapshot
+from control_plane.contracts.policy import Policy
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceState
 from control_plane.contracts.timeline import Timeline
 
@@ -121,4 +122,12 @@ class KeysRead(Message):
     """Callers' keys as they are now, or why they cannot be told."""
 
     keys: KeyList | None = None
+    error: str = ""
+
+
+@dataclass
+class PolicyRead(Message):
+    """The policy as it is now, or why it cannot be told."""
+
+    policy: Policy | None = None
     error: str = ""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from console.leaving import nobody_left, others
 from console.tui.order import Order, Verb
 from console.tui.render.figures import age, count, percent
-from control_plane.contracts.fleet import Pool, RequestPhase, RequestView, Snapshot, WorkerPhase, WorkerView
+from control_plane.contracts.fleet import Pool, RequestPhase, RequestView, Snapshot, WorkerView
 
 MOST_NAMED = 6
 
@@ -54,11 +55,11 @@ def _left(workers: Sequence[WorkerView], snapshot: Snapshot) -> tuple[list[tuple
     leaving = {worker.id for worker in workers}
     models = {pool.name: pool.model for pool in snapshot.pools}
     for name in dict.fromkeys(worker.pool for worker in workers):
-        others = [w for w in snapshot.workers if w.pool == name and w.id not in leaving and _takes_work(w)]
+        left = others(snapshot, name, leaving)
         model = models.get(name, name)
-        facts.append(("left", f"{len(others)} other ready {_plural('worker', len(others))} for {model}"))
-        if not others:
-            warnings.append(f"nobody is left to serve {model}: new requests will wait, then get 503")
+        facts.append(("left", f"{len(left)} other ready {_plural('worker', len(left))} for {model}"))
+        if not left:
+            warnings.append(nobody_left(model))
     return facts, tuple(warnings)
 
 
@@ -75,7 +76,7 @@ def _scale(order: Order, snapshot: Snapshot) -> Plan:
     facts.append(("in flight", f"{in_flight} on the whole pool"))
     facts.append(("then", f"{-by} {_plural('worker', -by)} drained and stopped, the idlest first"))
     if order.replicas == 0:
-        return Plan(tuple(facts), (f"nobody is left to serve {pool.model}: new requests will wait, then get 503",))
+        return Plan(tuple(facts), (nobody_left(pool.model),))
     return Plan(tuple(facts))
 
 
@@ -110,10 +111,6 @@ def _request_words(request: RequestView, now_unix: float) -> str:
     where = f"on {request.worker_id}" if request.worker_id else "not on a worker yet"
     phase = "queued" if request.phase is RequestPhase.QUEUED else f"{request.output_tokens} tokens out"
     return f"{request.id} · {request.model} · {where} · {phase} · {age(now_unix - request.arrival_unix)}"
-
-
-def _takes_work(worker: WorkerView) -> bool:
-    return worker.phase is WorkerPhase.READY and not worker.cordoned and not worker.draining
 
 
 def _plural(word: str, number: int) -> str:

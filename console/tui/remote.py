@@ -11,6 +11,7 @@ from console.tui.collector import closing
 from control_plane.contracts.access import KeyList
 from control_plane.contracts.decision import DecisionView
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, Snapshot
+from control_plane.contracts.policy import Policy
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, TraceState
 from control_plane.contracts.timeline import Timeline
 
@@ -23,15 +24,17 @@ LAST_STEPS = 256
 class Remote:
     """Finds the platform again at every ``watch``: the next ``up`` may listen on another port, with another key."""
 
-    def __init__(self, home: Path | None, target: Callable[[], Target] | None = None) -> None:
-        """``target``: where it is and by whose key, the home's own where nothing is said."""
+    def __init__(self, home: Path | None, target: Callable[[], Target] | None = None, place: str | None = None) -> None:
+        """``target``: where it is and by whose key, the home's own where nothing is said. ``place``: its name for
+        people, where that is not the home."""
         self._home = Home.find(home)
+        self._place = place or self._home.shown
         self._target = target or self._home.target
         self._client: OperatorClient | None = None
 
     @property
     def place(self) -> str:
-        return self._home.shown
+        return self._place
 
     def find(self) -> None:
         """Raises Unreachable or Unauthenticated when there is nothing to connect to."""
@@ -67,6 +70,9 @@ class Remote:
 
     async def keys(self) -> KeyList:
         return await self._connected().access.keys()
+
+    async def policy(self) -> Policy:
+        return await self._connected().access.policy()
 
     async def set_trace(self, worker_id: str, mode: TraceMode, every: int = 1) -> TraceState:
         return await self._connected().set_trace(worker_id, mode, every)

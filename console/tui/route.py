@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-BASES = ("workers", "requests", "pools", "events", "keys", "decisions")
+BASES = ("workers", "requests", "pools", "events", "keys", "decisions", "policy")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import dataclasses
 import json
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from control_plane.api.answering import Context, unary
 from control_plane.api.auth import Access
@@ -30,20 +30,32 @@ from control_plane.contracts.wire.convert import from_wire, to_wire
 
 PolicyChanged = Callable[[], None]
 
-SecretChanged = Callable[[str, str], None]
-"""Hears of the digest of a secret that was rotated away, and of the new secret; may block."""
+
+class HomeSecret(Protocol):
+    """The API key in the home's file. Both may block."""
+
+    def read(self) -> str:
+        """Empty where there is none."""
+        ...
+
+    def follow(self, old_digest: str, key: str) -> None:
+        """The secret with this digest was rotated away, and this is the new one."""
+        ...
 
 
 class AccessService(access_pb2_grpc.AccessServicer):
-    def __init__(self, access: Access, secret_changed: SecretChanged, policy_changed: PolicyChanged) -> None:
+    def __init__(self, access: Access, home: HomeSecret, policy_changed: PolicyChanged) -> None:
         self._access = access
         self._policy_changed = policy_changed
-        self._secret_changed = secret_changed
+        self._home = home
 
     @unary
     async def ListKeys(self, request: pb.ListKeysRequest, context: Context) -> pb.KeyList:  # noqa: N802
-        keys = await asyncio.to_thread(self._access.keys.all)
-        return to_wire(KeyList(keys, time.time()), pb.KeyList)
+        def read() -> KeyList:
+            keys = self._access.keys
+            return KeyList(keys.all(), time.time(), keys.home_key(self._home.read()))
+
+        return to_wire(await asyncio.to_thread(read), pb.KeyList)
 
     @unary
     async def CreateKey(self, request: pb.CreateKeyRequest, context: Context) -> pb.NewKey:  # noqa: N802
@@ -65,7 +77,7 @@ class AccessService(access_pb2_grpc.AccessServicer):
         def rotate() -> NewKey:
             old, new = self._access.keys.rotate(request.key_id, request.grace_s, actor, dry_run=dry_run)
             if not dry_run:
-                self._secret_changed(old, new.key)
+                self._home.follow(old, new.key)
             return new
 
         return await self._new_key(rotate)
@@ -111,12 +123,16 @@ class AccessService(access_pb2_grpc.AccessServicer):
             role = Role(request.role)
         except ValueError:
             role = Role.UNSPECIFIED
-        new = await asyncio.to_thread(self._access.operators.create, request.name, role, caller().actor)
+        new = await asyncio.to_thread(
+            self._access.operators.create, request.name, role, caller().actor, dry_run=request.dry_run
+        )
         return to_wire(new, pb.NewOperator)
 
     @unary
     async def RevokeOperator(self, request: pb.OperatorRef, context: Context) -> pb.OperatorList:  # noqa: N802
-        revoked = await asyncio.to_thread(self._access.operators.revoke, request.operator_id, caller().actor)
+        revoked = await asyncio.to_thread(
+            self._access.operators.revoke, request.operator_id, caller().actor, dry_run=request.dry_run
+        )
         return to_wire(OperatorList((revoked,), time.time()), pb.OperatorList)
 
     @unary

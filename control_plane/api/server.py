@@ -15,7 +15,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from control_plane.api.access_service import AccessService, SecretChanged
+from control_plane.api.access_service import AccessService, HomeSecret
 from control_plane.api.answering import Context, stream, unary
 from control_plane.api.auth import Access, OperatorAuth
 from control_plane.api.caller import require
@@ -68,7 +68,7 @@ class ApiServer:
         platform: Platform,
         operator_key: str,
         access: Access,
-        secret_changed: SecretChanged = lambda old_digest, new: None,
+        home_secret: HomeSecret,
         credentials: str = "",
     ) -> None:
         self._credentials = credentials
@@ -82,7 +82,7 @@ class ApiServer:
         operator = _Operator(platform, trail, routing)
         operator_pb2_grpc.add_OperatorServicer_to_server(operator, self._server)  # type: ignore[no-untyped-call]
         self._feeding: asyncio.Task[None] | None = None
-        service = AccessService(access, secret_changed, routing.policy_changed)
+        service = AccessService(access, home_secret, routing.policy_changed)
         access_pb2_grpc.add_AccessServicer_to_server(service, self._server)  # type: ignore[no-untyped-call]
         history = HistoryService(platform.conversations, trail)
         history_pb2_grpc.add_HistoryServicer_to_server(history, self._server)  # type: ignore[no-untyped-call]
@@ -216,7 +216,8 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
         if mode is not TraceMode.UNSPECIFIED:
             require(Role.OPERATOR, "to change a trace")
         before = await engine.set_trace(TraceMode.UNSPECIFIED, 1)
-        state = await engine.set_trace(mode, request.every) if mode is not TraceMode.UNSPECIFIED else before
+        changes = mode is not TraceMode.UNSPECIFIED and not request.dry_run
+        state = await engine.set_trace(mode, request.every) if changes else before
         if (state.mode, state.every) != (before.mode, before.every):
             was, now = ({"mode": told.mode.name.lower(), "every": told.every} for told in (before, state))
             await self._trail.left("worker.trace", f"worker/{request.worker_id}", was, now)
@@ -229,8 +230,10 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
         failure = failure_from_wire(request.failure) if request.HasField("failure") else None
         if failure is not None or request.heal:
             require(Role.OPERATOR, "to make a worker fail")
-        failures = await self._operations.inject(request.worker_id, failure, heal=request.heal)
-        if failure is not None or request.heal:
+        changes = (failure is not None or request.heal) and not request.dry_run
+        given = (failure, request.heal) if changes else (None, False)
+        failures = await self._operations.inject(request.worker_id, given[0], heal=given[1])
+        if changes:
             told = {} if failure is None else {**dataclasses.asdict(failure), "kind": str(failure.kind)}
             await self._trail.left("worker.inject", f"worker/{request.worker_id}", {}, told | {"healed": request.heal})
         return worker_pb2.InjectResponse(failures=[to_wire(each, worker_pb2.Failure) for each in failures])

@@ -42,6 +42,7 @@ class KeyView:
     revoked_unix: float | None = None
     rotated_unix: float | None = None
     old_until_unix: float | None = None
+    old_ends_unix: tuple[float, ...] = ()
 
     def state(self, now_unix: float) -> str:
         """One of "active", "expired", "revoked"."""
@@ -52,9 +53,25 @@ class KeyView:
 
 
 @dataclass(frozen=True, slots=True)
+class HomeKey:
+    """What the key in the file of the platform's home is: see ``access.proto`` for ``state``."""
+
+    key_id: str = ""
+    state: str = ""
+    until_unix: float | None = None
+
+    def lost(self, now_unix: float) -> bool:
+        """Whether a call with it is refused. What is not told, as by an older control plane, is not lost."""
+        if self.state == "rotated":
+            return self.until_unix is None or self.until_unix <= now_unix
+        return self.state in ("expired", "revoked", "unknown", "missing")
+
+
+@dataclass(frozen=True, slots=True)
 class KeyList:
     keys: tuple[KeyView, ...] = ()
     taken_unix: float = 0.0
+    home_key: HomeKey | None = None
 
 
 @dataclass(frozen=True, slots=True)

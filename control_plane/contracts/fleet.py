@@ -82,6 +82,20 @@ class WorkerView:
     log_path: str = ""
     kv_beliefs: tuple[KvBelief, ...] = ()
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing runs or waits on it, by the routers' count and its own. Of one that is lost nobody knows."""
+        if self.in_flight or self.phase is WorkerPhase.LOST:
+            return False
+        if self.phase in (WorkerPhase.READY, WorkerPhase.STOPPING):
+            return self.load is not None and not self.load.running and not self.load.waiting
+        return self.phase in (WorkerPhase.STARTING, WorkerPhase.FAILED)
+
+    @property
+    def drained(self) -> bool:
+        """Whether it was told to drain, and has nothing left. It stays cordoned."""
+        return self.draining and self.idle
+
 
 @dataclass(frozen=True, slots=True)
 class GatewayView:

@@ -21,6 +21,7 @@ from control_plane.contracts.policy_document import (
 )
 
 NAME_CHARACTERS: Final = 200
+LATEST_UNIX: Final = 253_402_300_799.0
 FIELDS: Final = ("name", "tenant", "tier", *LIMITS, "models", "expires_unix")
 
 
@@ -34,16 +35,18 @@ def check(spec: KeySpec, policy: Policy, now_unix: float) -> None:
     limits_of(limits_document(spec.limits))
     models_of(spec.models, "models")
     expires = spec.expires_unix
-    if expires is not None and not (math.isfinite(expires) and expires > now_unix):
-        raise _wrong("expires_unix", "a key expires in the future, or never")
+    if expires is not None and not (math.isfinite(expires) and now_unix < expires <= LATEST_UNIX):
+        raise _wrong("expires_unix", "a key expires in the future, before the year 10,000, or never")
 
 
 def assigned(spec: KeySpec, assignments: tuple[str, ...]) -> KeySpec:
     """The spec with ``FIELD=VALUE`` done one by one; ``none`` leaves a limit or the models to the tier."""
     for assignment in assignments:
         field, equals, text = (part.strip() for part in assignment.partition("="))
-        if not equals or field not in FIELDS:
-            raise _wrong(field or "assignment", f"{assignment!r} is not FIELD=VALUE; fields are {', '.join(FIELDS)}")
+        if not equals:
+            raise _wrong(field or "assignment", f"{assignment!r} is not FIELD=VALUE, for example rpm=60")
+        if field not in FIELDS:
+            raise _wrong(field or "assignment", f"a key has no such field; there are {', '.join(FIELDS)}")
         spec = dataclasses.replace(spec, **_changed(spec, field, text))
     return spec
 

@@ -9,6 +9,7 @@ import os
 import secrets
 import signal
 from pathlib import Path
+from typing import Any
 
 from control_plane import telemetry
 from control_plane.api.auth import HOME, Access
@@ -20,31 +21,37 @@ from control_plane.contracts.identity import Peer
 from control_plane.contracts.worker_spec import WORKER_HOST
 from control_plane.fleet.launcher.local import LocalLauncher
 from control_plane.fleet.platform import Platform
+from control_plane.processes import settings_file
 from control_plane.processes.complaint import exit_code, tell
 from control_plane.processes.grace import SIGNAL_GRACE_S
+from control_plane.processes.home_secret import HomeSecret
 from control_plane.processes.ports import check_port
 from control_plane.processes.state_file import StateFile, read_state
 from control_plane.settings import Home, Settings
 from control_plane.store import ApiKeys, Audit, Database, Operators, Policies
-from control_plane.store.secret import API_KEY_PREFIX, OPERATOR_KEY_PREFIX, digest, new_key
+from control_plane.store.secret import API_KEY_PREFIX, OPERATOR_KEY_PREFIX, new_key
 from control_plane.trust.keyring import Keyring
 
 log = logging.getLogger("control_plane")
 
 
-def serve(home: Home, settings: Settings, parent_fd: int | None) -> int:
+def serve(home: Home, settings: Settings, parent_fd: int | None, told: dict[str, Any]) -> int:
+    """``told`` are the settings with their sources, for whoever asks what this one runs with."""
     home.create()
     lock = _lock(home)
     try:
         for path in (home.log("control-plane"), home.database):
             path.touch(mode=0o600)
         telemetry.setup_logging("control-plane", path=home.log("control-plane"), pid=os.getpid())
+        settings_file.write(home, told)
         try:
             asyncio.run(_control_plane(home, settings, parent_fd))
         except InferDeckError as error:
             log.error(error.message, extra={"hint": error.hint})
             tell(error)
             return exit_code(error)
+        finally:
+            home.settings.unlink(missing_ok=True)
     finally:
         os.close(lock)
     return 0
@@ -77,9 +84,7 @@ async def _control_plane(home: Home, settings: Settings, parent_fd: int | None) 
         )
         state.platform = platform
         api_credentials = await asyncio.to_thread(_credentials, keyring, settings)
-        api = ApiServer(
-            platform, operator_key, access, lambda old, new: _follow(home.api_key, old, new), api_credentials
-        )
+        api = ApiServer(platform, operator_key, access, HomeSecret(home.api_key), api_credentials)
         check_port("api.port", settings.api.host, settings.api.port, settings)
         await platform.gateways.find()
         for gateway in platform.gateways.all():
@@ -144,22 +149,6 @@ def _keep_first_key(access: Access, key: str) -> None:
     tiers = access.policies.get().tiers
     tier = max(tiers, key=lambda name: tiers[name].priority)
     access.keys.add(key, KeySpec("default", tier=tier), Actor(HOME, HOME, Role.ADMIN, "first-start"))
-
-
-def _follow(path: Path, old_digest: str, key: str) -> None:
-    """Where the home's own API key was rotated, its file has the new secret. A file that cannot be written keeps the
-    secret from nobody who asked for it."""
-    try:
-        if digest(path.read_text().strip()) != old_digest:
-            return
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
-        draft.touch(mode=0o600)
-        draft.write_text(f"{key}\n")
-        draft.replace(path)
-    except OSError as error:
-        log.error(
-            "the rotated API key could not be written to its file", extra={"path": str(path), "cause": str(error)}
-        )
 
 
 def _site(home: Home, settings: Settings) -> str:

@@ -16,7 +16,7 @@ from control_plane.settings.model import (
     StoreSettings,
     TelemetrySettings,
 )
-from control_plane.settings.reader import load_settings, load_with_sources
+from control_plane.settings.reader import load_settings, load_with_sources, sources_after
 from control_plane.settings.simulated import simulated
 from control_plane.settings.size import parse_size
 
@@ -36,4 +36,5 @@ __all__ = [
     "load_with_sources",
     "parse_size",
     "simulated",
+    "sources_after",
 ]

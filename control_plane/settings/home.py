@@ -48,6 +48,11 @@ class Home:
         return self.root / "state.json"
 
     @property
+    def settings(self) -> Path:
+        """What the last control plane ran with."""
+        return self.root / "run" / "settings.json"
+
+    @property
     def api_key(self) -> Path:
         return self.root / "api.key"
 

@@ -260,6 +260,20 @@ def _reader(name: str, hint: Any) -> Callable[[Any], Any]:
     return {str: _text, int: _whole, float: _number, bool: _flag}[hint]
 
 
+def sources_after(
+    settings: Settings, sources: typing.Iterable[SettingSource], chooser: str
+) -> tuple[SettingSource, ...]:
+    """The sources once an option has changed the pools: what has another value now was chosen by ``chooser``."""
+    before = {source.key: source for source in sources}
+    found = [source for key, source in before.items() if not key.startswith("pool[")]
+    for index, pool in enumerate(settings.pools):
+        for each in dataclasses.fields(pool):
+            key, value = dotted(("pool", index, each.name)), getattr(pool, each.name)
+            old = before.get(key)
+            found.append(old if old is not None and old.value == value else SettingSource(key, value, chooser))
+    return tuple(found)
+
+
 def _sources(
     settings: Settings, tree: dict[str, Any], file: str, lines: dict[KeyPath, int]
 ) -> tuple[SettingSource, ...]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from control_plane.contracts import key_spec
-from control_plane.contracts.access import Actor, KeyChange, KeySpec, KeyView, NewKey
+from control_plane.contracts.access import Actor, HomeKey, KeyChange, KeySpec, KeyView, NewKey
 from control_plane.contracts.errors import Conflict, InvalidRequest, NotFound
 from control_plane.contracts.grant import Grant
 from control_plane.contracts.policy import Limits
@@ -100,6 +100,7 @@ class ApiKeys:
     def rotate(self, reference: str, grace_s: float, actor: Actor, *, dry_run: bool = False) -> tuple[str, NewKey]:
         """A new secret at once; the one before is good for ``grace_s`` seconds. The digest of the one before, too.
 
+        Secrets before that one keep the grace that they were given, unless there is none now: then they all end.
         Raises InvalidRequest, NotFound, or Conflict for a key that is revoked.
         """
         if not 0 <= grace_s <= LONGEST_GRACE_S:
@@ -117,23 +118,30 @@ class ApiKeys:
                 )
             columns = api_keys.c
             old = str(connection.execute(sa.select(columns.sha256).where(columns.id == before.id)).scalar_one())
-            # One secret has a grace: the last one. Those before it end.
             until = now + grace_s
+            # Who rotates without a grace wants nobody else in: a grace that was given before ends as well.
+            ends = tuple(sorted((*before.old_ends_unix, until))) if grace_s else ()
             after = dataclasses.replace(
-                before, prefix=shown(key, API_KEY_PREFIX), rotated_unix=now, old_until_unix=until
+                before,
+                prefix=shown(key, API_KEY_PREFIX),
+                rotated_unix=now,
+                old_until_unix=max(ends, default=until),
+                old_ends_unix=ends,
             )
             if dry_run:
                 connection.rollback()
                 return old, NewKey(after)
-            connection.execute(
-                retired_secrets.update()
-                .where(retired_secrets.c.key_id == before.id, retired_secrets.c.until_unix > now)
-                .values(until_unix=now)
-            )
+            if not grace_s:
+                connection.execute(
+                    retired_secrets.update()
+                    .where(retired_secrets.c.key_id == before.id, retired_secrets.c.until_unix > now)
+                    .values(until_unix=now)
+                )
             connection.execute(retired_secrets.insert().values(sha256=old, key_id=before.id, until_unix=until))
             values = {"sha256": digest(key), "prefix": after.prefix, "rotated_unix": now}
             connection.execute(api_keys.update().where(columns.id == before.id).values(**values))
-            audit.write(connection, actor, "key.rotate", f"key/{before.id}", told(before, now), told(after, now))
+            told_after = told(after, now) | {"grace_s": grace_s}
+            audit.write(connection, actor, "key.rotate", f"key/{before.id}", told(before, now), told_after)
         return old, NewKey(after, key)
 
     def revoke(self, reference: str, actor: Actor, *, dry_run: bool = False) -> KeyChange:
@@ -154,7 +162,25 @@ class ApiKeys:
         """Every key there ever was, oldest first."""
         with self._database.transaction() as connection:
             rows = connection.execute(_ROWS.order_by(api_keys.c.created_unix, api_keys.c.id)).all()
-        return tuple(map(_view, rows))
+            ends = _old_ends(connection, time.time())
+        return tuple(_view(row, ends.get(row.id, ())) for row in rows)
+
+    def home_key(self, secret: str) -> HomeKey:
+        """What the secret in a home's file is now. ``secret`` may be empty: there is no file."""
+        if not secret:
+            return HomeKey(state="missing")
+        wanted, now = digest(secret), time.time()
+        with self._database.transaction() as connection:
+            row = connection.execute(_ROWS.where(api_keys.c.sha256 == wanted)).one_or_none()
+            if row is not None:
+                return HomeKey(row.id, _view(row).state(now))
+            columns = retired_secrets.c
+            old = connection.execute(sa.select(retired_secrets).where(columns.sha256 == wanted)).one_or_none()
+            if old is None:
+                return HomeKey(state="unknown")
+            key = _view(connection.execute(_ROWS.where(api_keys.c.id == old.key_id)).one())
+        state = key.state(now)
+        return HomeKey(key.id, "rotated" if state == "active" else state, old.until_unix)
 
     def _insert(self, key: str, spec: KeySpec, actor: Actor, *, dry_run: bool = False) -> KeyView:
         now = time.time()
@@ -185,6 +211,7 @@ def told(view: KeyView, now_unix: float) -> dict[str, Any]:
         **limits_document(spec.limits),
         "models": list(spec.models),
         "expires_unix": spec.expires_unix,
+        "old_ends_unix": list(view.old_ends_unix),
         "state": view.state(now_unix),
     }
 
@@ -205,7 +232,8 @@ def _grants(connection: sa.Connection, now: float) -> Mapping[bytes, Grant]:
 def _find(connection: sa.Connection, reference: str) -> KeyView:
     """The key with this id, or the one that may be used and has this name."""
     rows = connection.execute(_ROWS.where(sa.or_(api_keys.c.id == reference, api_keys.c.name == reference))).all()
-    views = [_view(row) for row in rows]
+    ends = _old_ends(connection, time.time())
+    views = [_view(row, ends.get(row.id, ())) for row in rows]
     if exact := [view for view in views if view.id == reference]:
         return exact[0]
     valid = [view for view in views if view.revoked_unix is None] or views
@@ -215,6 +243,16 @@ def _find(connection: sa.Connection, reference: str) -> KeyView:
         ids = ", ".join(view.id for view in valid[:5])
         raise InvalidRequest(f"key_id: {len(valid)} keys have the name {reference!r}: {ids}", param="key_id")
     return valid[0]
+
+
+def _old_ends(connection: sa.Connection, now: float) -> dict[str, tuple[float, ...]]:
+    """Of every key that has been rotated: when the secrets before end, of those that are good yet."""
+    columns = retired_secrets.c
+    query = sa.select(columns.key_id, columns.until_unix).where(columns.until_unix > now).order_by(columns.until_unix)
+    found: dict[str, tuple[float, ...]] = {}
+    for row in connection.execute(query):
+        found[row.key_id] = (*found.get(row.key_id, ()), row.until_unix)
+    return found
 
 
 def _must_be_valid(view: KeyView) -> None:
@@ -233,7 +271,7 @@ def _columns(spec: KeySpec) -> dict[str, Any]:
     }
 
 
-def _view(row: Any) -> KeyView:
+def _view(row: Any, old_ends: tuple[float, ...] = ()) -> KeyView:
     models: Iterable[str] = json.loads(row.models)
     limits = Limits(row.rpm, row.tpm, row.concurrency)
     return KeyView(
@@ -244,4 +282,5 @@ def _view(row: Any) -> KeyView:
         revoked_unix=row.revoked_unix,
         rotated_unix=row.rotated_unix,
         old_until_unix=row.old_until_unix,
+        old_ends_unix=old_ends,
     )

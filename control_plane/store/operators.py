@@ -37,7 +37,7 @@ class Operators:
             return None
         return _view(row)
 
-    def create(self, name: str, role: Role, actor: Actor) -> NewOperator:
+    def create(self, name: str, role: Role, actor: Actor, *, dry_run: bool = False) -> NewOperator:
         """Raises InvalidRequest, or Conflict where a valid operator has this name."""
         if not name or not name.isprintable() or len(name) > _NAME_CHARACTERS:
             raise InvalidRequest(
@@ -54,12 +54,15 @@ class Operators:
                 raise Conflict(
                     f"name: there is an operator {name!r} already", param="name", hint="inferdeck operator list"
                 )
+            if dry_run:
+                connection.rollback()
+                return NewOperator(view)
             values = dataclasses.asdict(view) | {"role": role.name.lower(), "sha256": digest(key)}
             connection.execute(operators.insert().values(**values))
             audit.write(connection, actor, "operator.create", f"operator/{view.id}", {}, _told(view))
         return NewOperator(view, key)
 
-    def revoke(self, reference: str, actor: Actor) -> OperatorView:
+    def revoke(self, reference: str, actor: Actor, *, dry_run: bool = False) -> OperatorView:
         """Refuse this operator from now on; the same again where that is so. Raises NotFound."""
         with self._database.transaction() as connection:
             count_change(connection)
@@ -74,6 +77,9 @@ class Operators:
                 connection.rollback()
                 return before
             after = dataclasses.replace(before, revoked_unix=time.time())
+            if dry_run:
+                connection.rollback()
+                return after
             connection.execute(
                 operators.update().where(operators.c.id == before.id).values(revoked_unix=after.revoked_unix)
             )

@@ -83,21 +83,38 @@ class Keyring:
                 self._write_server([*(facts.names if facts is not None else ()), *missing])
         return self.server
 
+    @staticmethod
+    def server_names(hosts: Iterable[str]) -> list[str]:
+        """What a server's certificate for these hosts names: they, and this machine's own. Raises InvalidRequest."""
+        return list(dict.fromkeys([*map(_checked, hosts), *_names_of("localhost")]))
+
+    def dropped(self, hosts: Iterable[str]) -> list[str]:
+        """The names that the server's certificate has now, and would not have with these."""
+        facts, names = self._facts(self.server), self.server_names(hosts)
+        return [name for name in facts.names if name not in names] if facts is not None else []
+
     def make_server(self, hosts: Iterable[str]) -> Path:
         """A new certificate for exactly these names and addresses, and this machine's own. Raises InvalidRequest."""
-        names = [_checked(host) for host in hosts]
+        names = self.server_names(hosts)
         with self._lock:
-            self._write_server([*names, *_names_of("localhost")])
+            self._write_server(names)
         return self.server
 
+    @staticmethod
+    def check_client(path: Path) -> None:
+        """Raises InvalidRequest for a file that is there, or cannot be."""
+        if path.exists():
+            raise InvalidRequest(f"{path} is there already", param="out", hint="choose another file")
+        if not path.parent.is_dir():
+            raise InvalidRequest(f"there is no folder {path.parent}", param="out")
+
     def make_client(self, path: Path, name: str, days: float) -> Path:
-        """Credentials for an operator elsewhere. Raises InvalidRequest for a file that is there."""
+        """Credentials for an operator elsewhere. Raises InvalidRequest for a file that is there, or cannot be."""
+        self.check_client(path)
         with self._lock:
             data = self._ca().issue(
                 f"inferdeck operator {name}", [Peer.OPERATOR.host], dt.timedelta(days=days), server=False, client=True
             )
-        if path.exists():
-            raise InvalidRequest(f"{path} is there already", param="out", hint="choose another file")
         replace(path, data, 0o600)
         return path
 

@@ -26,7 +26,7 @@ from control_plane.contracts.fleet import (
     WorkerPhase,
     WorkerView,
 )
-from control_plane.contracts.policy import Limits
+from control_plane.contracts.policy import Limits, Policy
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, TraceState
 from control_plane.contracts.timeline import Span, Timeline
 from control_plane.contracts.worker import Load, ModelInfo, WorkerInfo, WorkerState
@@ -52,6 +52,7 @@ class MemoryPlatform:
     keys_there: KeyList | InferDeckError = field(default_factory=lambda: keys())
     decided: tuple[DecisionView, ...] | InferDeckError = ()
     decision_queue: asyncio.Queue[tuple[DecisionView, ...] | InferDeckError] = field(default_factory=asyncio.Queue)
+    policy_there: Policy | InferDeckError = field(default_factory=Policy)
     step_queue: asyncio.Queue[StepFrame | InferDeckError] = field(default_factory=asyncio.Queue)
     log_queue: asyncio.Queue[bytes | InferDeckError] = field(default_factory=asyncio.Queue)
     drain_queue: asyncio.Queue[DrainProgress | InferDeckError] = field(default_factory=asyncio.Queue)
@@ -121,6 +122,11 @@ class MemoryPlatform:
         if isinstance(self.keys_there, InferDeckError):
             raise self.keys_there
         return self.keys_there
+
+    async def policy(self) -> Policy:
+        if isinstance(self.policy_there, InferDeckError):
+            raise self.policy_there
+        return self.policy_there
 
     async def set_trace(self, worker_id: str, mode: TraceMode, every: int = 1) -> TraceState:
         if self.refuse is not None:

@@ -204,6 +204,25 @@ def test_a_request_with_why_it_is_there(snap_compare: Compare, size: tuple[int, 
     assert seen(snap_compare, size, "request req-1388", platform=MemoryPlatform(decided=DECIDED))
 
 
+def test_the_shapes_in_the_help(snap_compare: Compare) -> None:
+    assert seen(snap_compare, SMALL, "help", keys=("pagedown",) * 8)
+
+
+def test_policy(snap_compare: Compare) -> None:
+    assert seen(snap_compare, SMALL, "policy")
+
+
+def test_a_worker_that_is_drained(snap_compare: Compare) -> None:
+    def drained(moment: Snapshot) -> Snapshot:
+        first, second = moment.workers
+        assert second.load is not None
+        empty = replace(second.load, running=0, waiting=0, kv_usage=0.0, used_blocks=0, tokens_per_s=0.0)
+        left = replace(second, cordoned=True, draining=True, in_flight=0, load=empty)
+        return replace(moment, workers=(first, left))
+
+    assert seen(snap_compare, SMALL, change=drained)
+
+
 def test_command_line(snap_compare: Compare) -> None:
     assert seen(snap_compare, SMALL, keys=("colon", "d", "r", "tab"))
 

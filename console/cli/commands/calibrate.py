@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from console.cli.command import OPERATE, Place, command
-from console.cli.options import OutputOption
+from console.cli.confirm import Plan, agreed
+from console.cli.effect import Effect
+from console.cli.options import ApiKeyEnvOption, ApiKeyFilesOption, DryRunOption, OutputOption, YesOption
 from console.cli.output import Format, write_data
 from console.cli.reference import bare_name
 from console.plain.terminal import out, say
@@ -16,22 +18,26 @@ from console.text import literal, pad
 from control_plane.contracts.errors import InvalidRequest, NotFound
 
 
-@command("calibrate", OPERATE)
+@command("calibrate", OPERATE, Effect.ENDS)
 async def calibrate(
     place: Place,
     name: Annotated[str, typer.Argument(metavar="worker/NAME", help="The worker.")],
     file: Annotated[
         Path | None, typer.Option("--file", metavar="FILE", help="The profile. [default: NAME.toml here]")
     ] = None,
+    api_key_file: ApiKeyFilesOption = None,
+    api_key_env: ApiKeyEnvOption = None,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Measure what an engine's steps cost with a few real calls, and write a profile for the simulator.
 
-    The calls go through the gateway to all workers of the pool, beside other traffic; nothing is drained. Run the
-    profile with inferdeck up --engine sim --profile FILE.
+    The calls go through the gateway to all workers of the pool, beside other traffic; nothing is drained. To write over
+    a file is asked for. Run the profile with inferdeck up --engine sim --profile FILE.
     """
-    from console.api_access import endpoint_of, keys_of
     from console.calibration.calibration import measure, profile_from
+    from console.cli.calls import calls_of
     from console.plain.data import plain
     from control_plane.contracts.fleet import WorkerPhase
     from control_plane.contracts.sizing.measured import measured_toml
@@ -42,7 +48,7 @@ async def calibrate(
         raise InvalidRequest(f"{target}: a profile's name ends in .toml", param="file")
     if not target.absolute().parent.is_dir():
         raise InvalidRequest(f"there is no folder {target.absolute().parent}", param="file")
-    endpoint, keys = endpoint_of(place.home, None), keys_of(place.home, None, [], None)
+    endpoint, keys = await calls_of(place, None, None, api_key_file, api_key_env)
     async with place.client() as client:
         workers = {worker.id: worker for worker in (await client.get_snapshot()).workers}
         worker = workers.get(worker_id)
@@ -50,6 +56,15 @@ async def calibrate(
             raise NotFound(f"no worker {worker_id} serves", hint="inferdeck get workers")
         sharing = [w for w in workers.values() if w.pool == worker.pool and w.phase is WorkerPhase.READY]
         model = worker.info.model
+        running = sum(each.in_flight for each in sharing)
+        beside = ("other calls make what is measured slower, and are made slower by it",) if running else ()
+        there = target.exists()
+        what = f"measure worker/{worker_id} with calls to pool/{worker.pool}, and write {target}"
+        what += ", over what is in it" if there else ""
+        plan = Plan(client.target.context, what, there, running, notes=beside)
+        repeat = place.command("calibrate --yes", name, *(["--file", str(file)] if file else []))
+        if not agreed(plan, dry_run=dry_run, yes=yes, repeat=repeat, output=output):
+            return
         say(f"measuring worker/{literal(worker_id)} with calls of model {literal(model.name)}")
         steps = await measure(
             client,
@@ -76,4 +91,4 @@ async def calibrate(
     out(f"  {pad('REGIME', 16)} {'STEPS':>6} {'ERROR P50':>10} {'P90':>7}")
     for residual in made.residuals:
         out(f"  {pad(residual.regime, 16)} {residual.steps:>6} {residual.median:>10.1%} {residual.p90:>7.1%}")
-    say(f"next: {place.command(f'up --engine sim --profile {literal(str(target))}')}", "quiet")
+    say(f"next: {place.home.up_command(f'up --engine sim --profile {literal(str(target))}')}", "quiet")

@@ -8,13 +8,14 @@ import typer
 
 from console.cli.command import OPERATE, Place, command
 from console.cli.commands.cordon import tell_result
-from console.cli.confirm import announce, confirm
+from console.cli.confirm import Plan, agreed
+from console.cli.effect import Effect
 from console.cli.options import DryRunOption, YesOption
 from console.cli.reference import bare_name, not_found
 from control_plane.contracts.errors import NotFound
 
 
-@command("cancel", OPERATE)
+@command("cancel", OPERATE, Effect.ENDS)
 async def cancel(
     place: Place,
     request: Annotated[str, typer.Argument(metavar="REQUEST")],
@@ -29,12 +30,12 @@ async def cancel(
     async with place.client() as client:
         try:
             plan = await client.cancel(name, dry_run=True)
-            if dry_run or not plan.changed:
+            if not plan.changed:
                 tell_result(plan, dry_run)
                 return
-            announce(client.target.context, plan.message, plan.in_flight)
-            confirm(f"cancel request/{name}", yes=yes, repeat=place.command("cancel --yes", name))
-            tell_result(await client.cancel(name))
+            told = Plan(client.target.context, plan.message, True, plan.in_flight)
+            if agreed(told, dry_run=dry_run, yes=yes, repeat=place.command("cancel --yes", name)):
+                tell_result(await client.cancel(name))
         except NotFound as error:
             known = [entry.id for entry in (await client.get_snapshot()).requests]
             raise not_found("requests", name, known, place.command("get requests --all")) from error

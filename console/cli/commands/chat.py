@@ -10,6 +10,7 @@ import typer
 
 from console import figures
 from console.cli.command import USE, Place, command
+from console.cli.effect import Effect
 from console.cli.exits import INTERRUPTED, Ended, tell
 from console.cli.options import ApiKeyEnvOption, ApiKeyFilesOption, CaOption, OutputOption, UrlOption
 from console.cli.output import Format, write_data
@@ -20,13 +21,14 @@ from control_plane.contracts.errors import InferDeckError, InvalidRequest
 if TYPE_CHECKING:
     import asyncio
 
+    from console.api_access import ApiKey
     from console.completion import Answer
     from console.http import Connections
 
 Message = dict[str, str]
 
 
-@command("chat", USE)
+@command("chat", USE, Effect.RUNS)
 def chat(
     place: Place,
     prompt: Annotated[
@@ -46,25 +48,26 @@ def chat(
 ) -> None:
     """Ask the model and stream its answer. Ctrl-C ends the answer, wherever it runs.
 
-    The answer goes to stdout; TTFT, ITL and tokens to stderr.
+    The answer goes to stdout; TTFT, ITL and tokens to stderr. With --server the call goes to that platform's gateway,
+    by the API key that is named.
     """
     import asyncio
 
-    from console.api_access import endpoint_of, keys_of, model_of
+    from console.api_access import model_of
+    from console.cli.calls import calls_of
     from console.http import Connections
 
     if output is Format.NAME:
         raise InvalidRequest("an answer has no name: -o table, json or yaml", param="output")
-    endpoint = endpoint_of(place.home, url, ca)
-    key = keys_of(place.home, url, api_key_file or [], api_key_env)[0]
     with asyncio.Runner() as runner:
-        name = runner.run(model_of(endpoint, key.secret, model))
+        endpoint, [key, *_] = runner.run(calls_of(place, url, ca, api_key_file, api_key_env))
+        name = runner.run(model_of(endpoint, key, model))
         body: dict[str, Any] = {"model": name, "stream": not plain}
         if not plain:
             body["stream_options"] = {"include_usage": True}
         options = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
         body |= {option: value for option, value in options.items() if value is not None}
-        talk = Talk(runner, Connections(endpoint), key.secret, body, system, output)
+        talk = Talk(runner, Connections(endpoint), key, body, system, output)
         try:
             if prompt:
                 talk.ask(" ".join(prompt))
@@ -90,7 +93,7 @@ class Talk:
         self,
         runner: asyncio.Runner,
         connections: Connections,
-        key: str,
+        key: ApiKey,
         body: dict[str, Any],
         system: str | None,
         output: Format,
@@ -143,7 +146,7 @@ class Talk:
         answer = Answer(_write if shown else None)
         body = {**self._body, "messages": asked}
         try:
-            self._runner.run(answer.run(self.connections, "/chat/completions", self._key, body))
+            self._runner.run(answer.run(self.connections, "/chat/completions", self._key.secret, body))
         except KeyboardInterrupt:
             if shown and answer.token_times:
                 out("")
@@ -155,7 +158,7 @@ class Talk:
         if shown and answer.token_times and not whole.endswith("\n"):
             out("")
         if not answer.ok:
-            raise error_of(answer, self.connections.endpoint)
+            raise error_of(answer, self._key)
         self._messages = [*asked, {"role": "assistant", "content": whole}]
         if not shown:
             write_data(measured(answer, whole), self._output)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.cli.command import OPERATE, Place, command
+from console.cli.effect import Effect
 from console.cli.options import DryRunOption
 from console.cli.reference import bare_name, not_found
 from console.plain.terminal import out
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 WorkersArgument = Annotated[list[str], typer.Argument(metavar="WORKER")]
 
 
-@command("cordon", OPERATE)
+@command("cordon", OPERATE, Effect.CHANGES)
 async def cordon(place: Place, workers: WorkersArgument, dry_run: DryRunOption = False) -> None:
     """Give workers no new requests; what runs goes on."""
     async with place.client() as client:
@@ -31,7 +32,7 @@ async def cordon(place: Place, workers: WorkersArgument, dry_run: DryRunOption =
                 raise await unknown_worker(client, place, worker) from error
 
 
-@command("uncordon", OPERATE)
+@command("uncordon", OPERATE, Effect.CHANGES)
 async def uncordon(place: Place, workers: WorkersArgument, dry_run: DryRunOption = False) -> None:
     """Let cordoned or drained workers take requests again."""
     async with place.client() as client:

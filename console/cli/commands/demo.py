@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.cli.command import PLATFORM, Place, command
+from console.cli.effect import Effect
 from console.cli.exits import FAILED, INTERRUPTED, Ended
+from console.cli.reach import Reach
 from console.home import Home
 from console.plain.terminal import flush, is_terminal, out, say
 from control_plane.contracts.errors import InvalidRequest
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 DEMO_CONFIG = "# The demo takes any free port. All else by default.\n[gateway]\nport = 0\n\n[api]\nport = 0\n"
 
 
-@command("demo", PLATFORM)
+@command("demo", PLATFORM, Effect.RUNS, Reach.HOME)
 def demo(
     place: Place,
     tour: Annotated[bool, typer.Option("--tour", help="The scripted tour, also on a terminal.")] = False,
@@ -35,8 +37,6 @@ def demo(
     nothing; it exits 0 only if each step did what it says. On a terminal the platform runs in the usual home until you
     leave the console.
     """
-    if place.server is not None:
-        raise InvalidRequest("the demo starts a platform on this machine, not at a --server", param="server")
     if config is not None and not config.is_file():
         raise InvalidRequest(f"there is no file {config}", param="config")
     if tour or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
@@ -117,5 +117,5 @@ def _own_config(home: Home) -> Path | None:
     return path
 
 
-def _nothing(state: State, snapshot: Snapshot) -> None:
+async def _nothing(state: State, snapshot: Snapshot) -> None:
     """The console shows it all."""

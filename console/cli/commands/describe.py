@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.cli.command import LOOK, Place, command
+from console.cli.effect import Effect
 from console.cli.options import OutputOption
 from console.cli.output import Format, write_data
 from console.cli.reference import not_found, references, singular
 from console.plain.terminal import out, paint, width
 from console.text import fit, literal, pad, wrap
+from console.text import width as width_of
 from control_plane.contracts.errors import InvalidRequest, NotFound, RequestTimeout, Unavailable
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 _LABEL = 12
 
 
-@command("describe", LOOK)
+@command("describe", LOOK, Effect.LOOKS)
 async def describe(
     place: Place,
     what: Annotated[
@@ -39,7 +41,9 @@ async def describe(
         bool, typer.Option("--blocks", help="Of a worker: the block tables of its KV cache, now.")
     ] = False,
 ) -> None:
-    """Tell everything about one worker, request, pool, gateway, model, key, operator, audit entry or conversation.
+    """Tell everything about one worker, request, pool, key or the like.
+
+    Also about a gateway, model, operator, conversation or entry of the audit.
 
     A request is shown with its stages as a waterfall, and with what its engine's steps say of each.
     """
@@ -122,12 +126,14 @@ def _why_there(place: Place, name: str, decisions: Sequence[DecisionView], troub
 
 
 def _write(lines: Iterable[tuple[str, str] | str], room: int | None) -> None:
+    lines = list(lines)
+    label_width = max([_LABEL, *(width_of(line[0]) + 1 for line in lines if not isinstance(line, str))])
     for line in lines:
         if isinstance(line, str):
             out(line if room is None or "\x1b" in line else fit(line, room))
         else:
             label, text = line
-            for part in _labelled(label, literal(text), room):
+            for part in _labelled(label, literal(text), room, label_width):
                 out(part)
 
 
@@ -175,12 +181,12 @@ async def _blocks(place: Place, wanted: list[tuple[str, str | None]], output: Fo
         write_data(documents[0] if len(wanted) == 1 else documents, output)
 
 
-def _labelled(label: str, text: str, room: int | None) -> list[str]:
+def _labelled(label: str, text: str, room: int | None, label_width: int) -> list[str]:
     """The label and its text; on a terminal wrapped, so that a path can still be read whole."""
-    head = pad(label, _LABEL)
+    head = pad(label, label_width)
     if room is None:
         return [head + text]
-    if room < 3 * _LABEL:
+    if room < 3 * label_width:
         return [paint(fit(label, room), "quiet"), *wrap(text, room)]
-    first, *more = wrap(text, room - _LABEL)
-    return [f"{paint(head, 'quiet')}{first}", *(" " * _LABEL + line for line in more)]
+    first, *more = wrap(text, room - label_width)
+    return [f"{paint(head, 'quiet')}{first}", *(" " * label_width + line for line in more)]

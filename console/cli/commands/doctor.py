@@ -10,18 +10,19 @@ from typing import Annotated
 import typer
 
 from console.cli.command import PLATFORM, Place, command
+from console.cli.effect import Effect
 from console.cli.exits import FAILED, Ended
 from console.cli.options import ConfigOption, OutputOption
 from console.cli.output import Format, write_data
+from console.cli.reach import Reach
 from console.plain.terminal import out, paint, width
 from console.text import fit, literal, pad, wrap
-from control_plane.contracts.errors import InvalidRequest
 
 _STYLES = {"ok": "good", "warn": "watch", "fail": "bad"}
 _NAME = 20
 
 
-@command("doctor", PLATFORM)
+@command("doctor", PLATFORM, Effect.LOOKS, Reach.HOME)
 def doctor(
     place: Place,
     config: ConfigOption = None,
@@ -30,18 +31,20 @@ def doctor(
 ) -> None:
     """Check whether this machine can run it as it is configured.
 
-    The machine, the packages, vLLM, the GPUs, the ports, the home, the settings and the models. -o wide also lists
-    every setting and where it comes from. Exits 1 when something would keep the platform from starting.
+    The machine, the packages, vLLM, the GPUs, the ports, the home, the settings and the models. Where a platform runs
+    in the home, the settings are those that it runs with, unless --config names others. -o wide also lists every
+    setting and where it comes from. Exits 1 when something would keep the platform from starting.
     """
     from console.doctor import Verdict, examine
 
-    if place.server is not None:
-        raise InvalidRequest("doctor looks at this machine, not at a --server", param="server")
     findings, settings = examine(place.home, config, quick=quick)
     if output in (Format.JSON, Format.YAML):
         data = {
             "checks": [asdict(finding) for finding in findings],
             "settings": [asdict(setting) for setting in settings.settings],
+            "config": settings.path or None,
+            "in_force": settings.running,
+            "edited": list(settings.edited),
         }
         write_data(data, output)
     elif output is Format.NAME:
@@ -54,6 +57,8 @@ def doctor(
                 _line("", "", f"hint: {finding.hint}")
         if output is Format.WIDE:
             out("")
+            which = f"# {literal(settings.path or 'defaults')}"
+            out(f"{which}, as the control plane that runs read it" if settings.running else which)
             for setting in settings.settings:
                 value = json.dumps(setting.value, ensure_ascii=False)
                 out(f"{literal(setting.key)} = {literal(value)}  # {literal(setting.source)}")

@@ -7,34 +7,36 @@ from typing import Annotated
 import typer
 
 from console.cli.command import PLATFORM, Place, command
-from console.cli.confirm import announce, confirm
+from console.cli.confirm import Plan, agreed
 from console.cli.durations import duration
+from console.cli.effect import Effect
 from console.cli.options import DryRunOption, YesOption
+from console.cli.reach import Reach
 from console.plain.terminal import interactive, out, say
 from console.text import literal
-from control_plane.contracts.errors import InferDeckError, InvalidRequest
+from control_plane.contracts.errors import InferDeckError
+
+GRACE = "30s"
 
 
-@command("down", PLATFORM)
+@command("down", PLATFORM, Effect.ENDS, Reach.OWN)
 async def down(
     place: Place,
     now: Annotated[bool, typer.Option("--now", help="End what runs at once.")] = False,
     grace: Annotated[
         str, typer.Option("--grace", metavar="DURATION", help="How long running requests may go on.")
-    ] = "30s",
+    ] = GRACE,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
     """Stop the platform and everything that belongs to it.
 
     Gateways first, then workers, then the control plane. Requests that run may end by themselves within the grace;
-    where any do, a terminal is asked first, and without one --now needs --yes. Cleans up after a control plane that was
-    killed, and succeeds when nothing is left to stop.
+    where any do, a terminal is asked first, and without one to cut them off at once (--now) needs --yes. Cleans up
+    after a control plane that was killed, and succeeds when nothing is left to stop.
     """
     from console.stopping import stop
 
-    if place.server is not None:
-        raise InvalidRequest("down stops a platform on this machine, not at a --server", param="server")
     home = place.home
     grace_s = 0.0 if now else duration(grace, "--grace")
     running = home.running()
@@ -48,15 +50,15 @@ async def down(
         return
     in_flight = await _in_flight(place) if running else 0
     plan = f"stop {', '.join(parts)}"
-    announce(f"{home.shown} ({running.api_address})" if running else home.shown, plan, in_flight)
-    if dry_run:
-        out(f"{literal(plan)} (dry run)")
+    where = f"{home.shown} ({running.api_address})" if running else home.shown
+    how = f"what runs is cut off after {grace_s:g} s" if grace_s else "what runs is cut off at once"
+    notes = (how,) if in_flight else ()
+    asks = bool(in_flight) and (not grace_s or interactive())
+    if not asks and not dry_run:
+        say(f"on {literal(where)}: {literal(plan)}")
+    repeat = place.command(f"down --yes{' --now' if now else f' --grace {grace}' if grace != GRACE else ''}")
+    if not agreed(Plan(where, plan, asks, in_flight, notes=notes), dry_run=dry_run, yes=yes, repeat=repeat):
         return
-    if in_flight and (now or interactive()):
-        how = "cutting off" if not grace_s else f"giving {grace_s:g} s to"
-        confirm(
-            f"down, {how} {in_flight} in flight", yes=yes, repeat=place.command(f"down{' --now' if now else ''} --yes")
-        )
     # Without a control plane, or with the home's own key, this is its owner's business.
     target = place.target() if running and place.operator_key_file else None
     await stop(home, grace_s=grace_s, say=lambda line: say(f"  {literal(line)}"), target=target)

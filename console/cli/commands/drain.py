@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.cli.command import OPERATE, Place, command
-from console.cli.confirm import announce, confirm
+from console.cli.confirm import Plan, agreed
 from console.cli.durations import duration
+from console.cli.effect import Effect
 from console.cli.exits import TIMED_OUT, Ended, tell
 from console.cli.options import DryRunOption, YesOption
 from console.cli.reference import bare_name
+from console.leaving import unserved
 from console.plain.terminal import out, say
 from console.text import literal
 from control_plane.contracts.errors import NotFound
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from control_plane.contracts.fleet import DrainProgress
 
 
-@command("drain", OPERATE)
+@command("drain", OPERATE, Effect.ENDS)
 async def drain(
     place: Place,
     worker: Annotated[str, typer.Argument(metavar="WORKER")],
@@ -44,11 +46,10 @@ async def drain(
             plan = await _plan(client, name)
         except NotFound as error:
             raise await unknown_worker(client, place, name) from error
-        if dry_run:
-            out(f"{literal(plan.message)} (dry run)")
+        warnings = unserved(await client.get_snapshot(), {name})
+        told = Plan(client.target.context, plan.message, True, plan.in_flight, plan.request_ids, warnings)
+        if not agreed(told, dry_run=dry_run, yes=yes, repeat=place.command("drain --yes", name)):
             return
-        announce(client.target.context, plan.message, plan.in_flight, plan.request_ids)
-        confirm(f"drain worker/{name}", yes=yes, repeat=place.command("drain --yes", name))
         try:
             last = await _drained(client, name, limit)
         except CancelledError:
@@ -77,7 +78,7 @@ async def _plan(client: OperatorClient, name: str) -> DrainProgress:
 async def _drained(client: OperatorClient, name: str, limit: float) -> DrainProgress:
     last: DrainProgress | None = None
     async for progress in client.drain(name, timeout_s=limit):
-        if last is None or progress.in_flight != last.in_flight:
+        if not progress.done and (last is None or progress.in_flight != last.in_flight):
             say(f"{literal(progress.message)}" if progress.message else f"{progress.in_flight} in flight")
         last = progress
         if progress.done or progress.timed_out:

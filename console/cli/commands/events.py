@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from console.cli.command import LOOK, Place, command
+from console.cli.effect import Effect
 from console.cli.options import OutputOption
 from console.cli.output import Format, write_data
 from console.plain.data import to_json, to_yaml
@@ -15,7 +16,7 @@ from console.plain.event_line import event_line
 from console.plain.terminal import flush, out, width
 
 
-@command("events", LOOK)
+@command("events", LOOK, Effect.LOOKS)
 async def events(
     place: Place,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with new ones as they happen.")] = False,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from console.cli.command import LOOK, Place, command
+from console.cli.effect import Effect
 from console.cli.options import OutputOption
 from console.cli.output import Format, write_data
 from console.cli.reference import bare_name
@@ -16,7 +17,7 @@ from console.text import literal
 from control_plane.contracts.errors import InvalidRequest
 
 
-@command("explain", LOOK)
+@command("explain", LOOK, Effect.LOOKS)
 async def explain(
     place: Place,
     request: Annotated[str, typer.Argument(metavar="REQUEST", help="Its id, as req-… or request/req-….")],

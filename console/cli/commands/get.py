@@ -7,12 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from console.cli.command import LOOK, Place, command
+from console.cli.effect import Effect
 from console.cli.options import OutputOption
 from console.cli.output import Format, write_data
 from console.cli.reference import not_found, references
 
 
-@command("get", LOOK)
+@command("get", LOOK, Effect.LOOKS)
 async def get(
     place: Place,
     what: Annotated[
@@ -28,7 +29,9 @@ async def get(
     ] = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """List workers, requests, models, pools, gateways, events, keys, operators, the audit or conversations.
+    """List what there is: workers, requests, pools, keys and the like.
+
+    workers, requests, models, pools, gateways, events, keys, operators, audit and conversations.
 
     With one name, -o json prints one object instead of a list.
     """

@@ -35,7 +35,7 @@ def key(
     For a client's environment: export OPENAI_API_KEY=$(inferdeck key --reveal)
     """
     state = place.home.state()
-    api = Path(state.api_key_path) if state and state.api_key_path else place.home.api_key_path
+    api = place.home.own_key_path()
     operator = Path(state.operator_key_path) if state and state.operator_key_path else place.home.operator_key_path
     if reveal:
         out(read_key(api))

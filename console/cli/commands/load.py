@@ -10,6 +10,7 @@ import typer
 
 from console.cli.command import USE, Place, command
 from console.cli.durations import duration
+from console.cli.effect import Effect
 from console.cli.exits import FAILED, INTERRUPTED, TIMED_OUT, Ended
 from console.cli.options import ApiKeyEnvOption, ApiKeyFilesOption, CaOption, OutputOption, UrlOption
 from console.cli.output import Format, write_data
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 LIVE_EVERY_S = 0.5
 
 
-@command("load", USE)
+@command("load", USE, Effect.RUNS)
 def load(
     place: Place,
     model: Annotated[str | None, typer.Option("-m", "--model", help="Model. [default: the first one offered]")] = None,
@@ -70,10 +71,13 @@ def load(
 ) -> None:
     """Make traffic and measure TTFT, ITL and tokens/s with a client's stopwatch.
 
-    Against the platform's gateway, or any OpenAI endpoint with --url. Closed loop: -c calls at a time. Open loop:
+    Against the platform's gateway, that of another platform with --server and its API key, or any OpenAI endpoint with
+    --url. Closed loop: -c calls at a time. Open loop:
     --rate calls a second. Exits 1 when no call succeeds, 5 when some fail.
     """
-    from console.api_access import endpoint_of, keys_of
+    import asyncio
+
+    from console.cli.calls import calls_of
     from console.load.plan import Plan
     from console.load.shape import Length
 
@@ -82,8 +86,7 @@ def load(
     if not math.isfinite(rate):
         raise InvalidRequest("--rate must be a finite number of calls a second", param="rate")
     limit = duration(for_, "--duration") if for_ is not None else (0.0 if requests else 30.0)
-    endpoint = endpoint_of(place.home, url, ca)
-    keys = keys_of(place.home, url, api_key_file or [], api_key_env)
+    endpoint, keys = asyncio.run(calls_of(place, url, ca, api_key_file, api_key_env))
     plan = Plan(
         model=model or "",
         concurrency=concurrency,
@@ -123,7 +126,7 @@ def _run(plan: Plan, endpoint: Endpoint, keys: list[ApiKey], call_timeout_s: flo
 
     async def go() -> None:
         nonlocal run
-        named = replace(plan, model=await model_of(endpoint, keys[0].secret, plan.model))
+        named = replace(plan, model=await model_of(endpoint, keys[0], plan.model))
         run = Run(named, endpoint, [key.secret for key in keys], call_timeout_s=call_timeout_s or 1e9)
         watching = asyncio.create_task(_live(run))
         try:

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from console.cli.command import LOOK, Place, command
+from console.cli.effect import Effect
 from console.cli.options import OutputOption
 from console.cli.output import Format
 from console.cli.reference import bare_name, kind_of
@@ -25,7 +26,7 @@ from control_plane.contracts.errors import InvalidRequest, NotFound
 CONTROL_PLANE = "control-plane"
 
 
-@command("logs", LOOK)
+@command("logs", LOOK, Effect.LOOKS)
 async def logs(
     place: Place,
     of: Annotated[str, typer.Argument(metavar="NAME", help="A worker, a gateway, or control-plane.")] = CONTROL_PLANE,

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.cli.command import LOOK, Place, command
+from console.cli.effect import Effect
 from console.cli.exits import FAILED, Ended
 from console.cli.options import OutputOption
 from console.cli.output import Format, write_data, write_rows
+from console.cli.reach import Reach
 from console.plain.terminal import out, paint, width
 from console.text import literal
 from control_plane.contracts.errors import InvalidRequest
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 DEFAULT_CONTEXT = 8192
 
 
-@command("plan", LOOK)
+@command("plan", LOOK, Effect.LOOKS, Reach.HOME)
 def plan(
     place: Place,
     model: Annotated[

@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from console.cli.command import OPERATE, Place, Verbs
+from console.cli.effect import Effect
 from console.cli.options import DryRunOption, OutputOption
 from console.cli.output import Format, write_data, write_rows
-from console.plain.terminal import out, say
+from console.plain.terminal import is_terminal, out, paint, say, width
 from console.text import literal
 from control_plane.contracts.errors import InvalidRequest, NotFound
 
@@ -22,17 +23,18 @@ POLICY = Verbs("policy", OPERATE, "Tiers and limits, as data that can be changed
 
 class Document(StrEnum):
     TOML = "toml"
+    TABLE = "table"
     JSON = "json"
     YAML = "yaml"
 
 
-@POLICY.verb("get")
+@POLICY.verb("get", Effect.LOOKS)
 async def get(
     place: Place,
     version: Annotated[int | None, typer.Option("--version", help="An earlier one. [the one in force]")] = None,
     output: Annotated[Document, typer.Option("-o", "--output", help="How to print it.")] = Document.TOML,
 ) -> None:
-    """Print the policy: edit it, and give it to policy set -f."""
+    """Print the policy: edit it, and give it to policy set -f. -o table shows every part of it as a table."""
     from console.plain.policy_toml import to_toml
     from control_plane.contracts.policy_document import document_of
 
@@ -40,11 +42,13 @@ async def get(
         document = document_of(await client.access.policy(_version(version)))
     if output is Document.TOML:
         out(to_toml(document))
+    elif output is Document.TABLE:
+        _tables(document)
     else:
         write_data(document, Format(output.value))
 
 
-@POLICY.verb("set")
+@POLICY.verb("set", Effect.CHANGES)
 async def set_policy(
     place: Place,
     assignments: Annotated[
@@ -93,7 +97,7 @@ async def set_policy(
         say(f"version {change.after.version} is in force")
 
 
-@POLICY.verb("history")
+@POLICY.verb("history", Effect.LOOKS)
 async def history(place: Place, output: OutputOption = Format.TABLE) -> None:
     """List the versions of the policy; policy get --version N prints one."""
     from console.plain.access import date
@@ -119,6 +123,36 @@ async def history(place: Place, output: OutputOption = Format.TABLE) -> None:
                 Column("CHANGE", lambda v: "; ".join(v.differences), keep=6),
             ],
         )
+
+
+def _tables(document: dict[str, Any]) -> None:
+    """Every part under its name."""
+    from console.plain.policy_table import Section, sections
+    from console.plain.table import Column, table
+
+    def columns(section: Section) -> list[Column[tuple[str, ...]]]:
+        return [
+            Column(title, lambda row, at=index: row[at], keep=len(section.columns) - index)  # type: ignore[misc]
+            for index, title in enumerate(section.columns)
+        ]
+
+    room, dropped = width(sys.stdout), 0
+    for number, section in enumerate(sections(document)):
+        if number:
+            out("")
+        if section.name:
+            out(paint(f"{literal(section.name)}:", "strong"))
+        indent = "  " if section.name else ""
+        if not section.rows:
+            out(f"{indent}nothing is set")
+            continue
+        section = section.fitted(room and max(1, room - len(indent)))
+        made = table(section.rows, columns(section), room and max(1, room - len(indent)))
+        dropped += made.dropped
+        for line in made.lines:
+            out(indent + line)
+    if dropped and is_terminal(sys.stderr):
+        say(f"{dropped} columns did not fit: -o toml has everything", "quiet")
 
 
 def _version(version: int | None) -> int | None:

@@ -10,6 +10,7 @@ import typer
 from console import figures
 from console.cli.command import LOOK, Place, command
 from console.cli.durations import duration
+from console.cli.effect import Effect
 from console.cli.exits import INTERRUPTED, Ended
 from console.plain.terminal import say
 from console.text import literal
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from console.record.recorder import Recorder, Tally
 
 
-@command("record", LOOK)
+@command("record", LOOK, Effect.RUNS)
 async def record(
     place: Place,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A new one, or a recording to go on with.")],

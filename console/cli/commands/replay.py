@@ -10,9 +10,11 @@ import typer
 
 from console import figures
 from console.cli.command import LOOK, Place, command
+from console.cli.effect import Effect
 from console.cli.exits import Ended
 from console.cli.options import OutputOption
 from console.cli.output import Format, write_data
+from console.cli.reach import Reach
 from console.plain.data import plain, to_json, to_yaml
 from console.plain.terminal import is_terminal, out, say
 from console.text import literal
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 SLOWEST, FASTEST = 0.25, 16.0
 
 
-@command("replay", LOOK)
+@command("replay", LOOK, Effect.LOOKS, Reach.HOME)
 def replay(
     place: Place,
     file: Annotated[str, typer.Argument(metavar="FILE", help="What inferdeck record wrote.")],

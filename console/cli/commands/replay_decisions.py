@@ -10,6 +10,7 @@ import typer
 
 from console import figures
 from console.cli.command import LOOK, Place, command
+from console.cli.effect import Effect
 from console.cli.exits import TIMED_OUT, Ended
 from console.cli.options import OutputOption
 from console.cli.output import Format, write_data, write_rows
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _MOVED = 20
 
 
-@command("replay-decisions", LOOK)
+@command("replay-decisions", LOOK, Effect.LOOKS)
 async def replay_decisions(
     place: Place,
     profile: Annotated[

@@ -8,15 +8,17 @@ import typer
 
 from console.cli.command import OPERATE, Place, command
 from console.cli.commands.cordon import tell_result
-from console.cli.confirm import announce, confirm
+from console.cli.confirm import Plan, agreed
+from console.cli.effect import Effect
 from console.cli.options import DryRunOption, YesOption
 from console.cli.reference import bare_name, not_found
+from console.leaving import nobody_left
 from control_plane.contracts.errors import InvalidRequest
 
 MOST = 1000
 
 
-@command("scale", OPERATE)
+@command("scale", OPERATE, Effect.ENDS)
 async def scale(
     place: Place,
     change: Annotated[str, typer.Argument(metavar="POOL=N")],
@@ -36,10 +38,12 @@ async def scale(
         if name not in pools:
             raise not_found("pools", name, pools, place.command("get pools"))
         plan = await client.scale(name, replicas, dry_run=True)
-        if dry_run or not plan.changed:
+        if not plan.changed:
             tell_result(plan, dry_run)
             return
-        announce(client.target.context, plan.message, plan.in_flight, plan.affected)
-        if replicas < pools[name].desired:
-            confirm(f"scale {name}={replicas}", yes=yes, repeat=place.command("scale --yes", f"{name}={replicas}"))
-        tell_result(await client.scale(name, replicas))
+        fewer = replicas < pools[name].desired
+        left = (nobody_left(pools[name].model),) if not replicas else ()
+        leaving = f": {', '.join(plan.affected)} drained, then stopped" if fewer and plan.affected else ""
+        told = Plan(client.target.context, plan.message + leaving, fewer, plan.in_flight, notes=left)
+        if agreed(told, dry_run=dry_run, yes=yes, repeat=place.command("scale --yes", f"{name}={replicas}")):
+            tell_result(await client.scale(name, replicas))

@@ -11,6 +11,7 @@ import typer
 from console import figures
 from console.cli.command import LOOK, Place, command
 from console.cli.durations import duration
+from console.cli.effect import Effect
 from console.cli.options import OutputOption
 from console.cli.output import Format, write_rows
 from console.cli.reference import bare_name, not_found
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from control_plane.contracts.fleet import Snapshot
 
 
-@command("top", LOOK)
+@command("top", LOOK, Effect.LOOKS)
 async def top(
     place: Place,
     what: Annotated[

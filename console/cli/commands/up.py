@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,19 +10,21 @@ import typer
 
 from console.cli.command import PLATFORM, Place, command
 from console.cli.durations import duration
+from console.cli.effect import Effect
 from console.cli.exits import Ended
 from console.cli.options import ConfigOption, OutputOption
 from console.cli.output import Format, write_data
+from console.cli.reach import Reach
 from console.home import Home, State
 from console.plain.terminal import flush, out, paint, say
 from console.text import literal, pad
-from control_plane.contracts.errors import InvalidRequest
+from control_plane.contracts.errors import InferDeckError, InvalidRequest
 
 if TYPE_CHECKING:
     from control_plane.contracts.fleet import Snapshot
 
 
-@command("up", PLATFORM)
+@command("up", PLATFORM, Effect.RUNS, Reach.HOME)
 async def up(
     place: Place,
     config: ConfigOption = None,
@@ -51,8 +54,6 @@ async def up(
     """
     from console.cli.attend import attend, wait_shown
 
-    if place.server is not None:
-        raise InvalidRequest("up starts a platform on this machine, not at a --server", param="server")
     if config is not None and not config.is_file():
         raise InvalidRequest(f"there is no file {config}", param="config")
     arguments = simulation(engine, profile)
@@ -64,7 +65,7 @@ async def up(
             say(f"it runs with {literal(running.config or 'its default settings')}; --config changes nothing", "watch")
         if arguments:
             say("--engine and --profile change nothing in what runs", "watch")
-        show(home, *await wait_shown(home, limit), output, stays=False)
+        await show(home, *await wait_shown(home, limit), output, stays=False)
         return
     code = await attend(
         home,
@@ -91,10 +92,11 @@ def simulation(engine: str | None, profile: str | None) -> list[str]:
     return ["--engine", "sim", "--profile", profile]
 
 
-def show(home: Home, state: State, snapshot: Snapshot, output: Format, *, stays: bool) -> None:
+async def show(home: Home, state: State, snapshot: Snapshot, output: Format, *, stays: bool) -> None:
     """Where everything is: the data on stdout, what to do next on stderr."""
 
     from console.facts import curl, fact_lines, facts
+    from console.home_key import trouble_of, way_out
 
     if output in (Format.JSON, Format.YAML):
         write_data(facts(home, state, snapshot), output)
@@ -107,6 +109,9 @@ def show(home: Home, state: State, snapshot: Snapshot, output: Format, *, stays:
             for line in curl(state, snapshot.models[0].name):
                 out(f"  {literal(line)}")
     flush()
+    with contextlib.suppress(InferDeckError):
+        if trouble := await trouble_of(home):
+            say(f"{literal(trouble)}; {literal(way_out(home))} makes another", "watch")
     say("")
     end = "Ctrl-C stops everything" if stays else home.up_command("down")
     say(f"next: {home.up_command('console')} · {home.up_command('chat')} · {end}", "quiet")

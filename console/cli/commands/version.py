@@ -5,13 +5,15 @@ from __future__ import annotations
 import platform
 
 from console.cli.command import PLATFORM, Place, command
+from console.cli.effect import Effect
 from console.cli.options import OutputOption
 from console.cli.output import Format, write_data
+from console.cli.reach import Reach
 from console.cli.version import version_of, vllm_version
 from console.plain.terminal import out
 
 
-@command("version", PLATFORM)
+@command("version", PLATFORM, Effect.LOOKS, Reach.HOME)
 def version(place: Place, output: OutputOption = Format.TABLE) -> None:
     """Print versions."""
     running = place.home.running()

@@ -10,6 +10,7 @@ import typer
 
 from console.cli.command import OPERATE, Place, command
 from console.cli.durations import duration
+from console.cli.effect import Effect
 from console.cli.reference import not_found, references, singular
 from console.plain.terminal import out
 from console.text import literal
@@ -31,8 +32,8 @@ def conditions(kind: str) -> dict[str, Callable[[Any], bool]]:
             "ready": phase(WorkerPhase.READY),
             "cordoned": lambda worker: worker.cordoned,
             "uncordoned": lambda worker: not worker.cordoned,
-            "drained": lambda w: w.cordoned and not w.in_flight and not (w.load and (w.load.running or w.load.waiting)),
-            "idle": lambda w: not w.in_flight and w.load is not None and not w.load.running and not w.load.waiting,
+            "drained": lambda worker: worker.drained or (worker.cordoned and worker.idle),
+            "idle": lambda worker: worker.phase is WorkerPhase.READY and worker.idle,
             "lost": phase(WorkerPhase.LOST),
             "failed": phase(WorkerPhase.FAILED),
         },
@@ -48,7 +49,7 @@ def conditions(kind: str) -> dict[str, Callable[[Any], bool]]:
     return {**table.get(kind, {}), "gone": lambda _: False}
 
 
-@command("wait", OPERATE)
+@command("wait", OPERATE, Effect.LOOKS)
 async def wait(
     place: Place,
     what: Annotated[str, typer.Argument(metavar="TYPE/NAME")],

@@ -42,6 +42,7 @@ class Glyphs:
     starting: str
     cordoned: str
     draining: str
+    drained: str
     lost: str
     failed: str
     stopping: str
@@ -88,6 +89,7 @@ UNICODE = Glyphs(
     starting="◌",
     cordoned="⊘",
     draining="◔",
+    drained="○",
     lost="?",
     failed="✗",
     stopping="▽",
@@ -135,6 +137,7 @@ PLAIN = Glyphs(
     starting="~",
     cordoned="/",
     draining="v",
+    drained="O",
     lost="?",
     failed="x",
     stopping="v",

@@ -25,6 +25,8 @@ def worker_state(worker: WorkerView, now_unix: float, look: Look, *, wide: bool 
     """``wide`` leaves room for more than a word."""
     glyphs, palette = look.glyphs, look.palette
     match worker.phase:
+        case WorkerPhase.READY if worker.drained:
+            return Shown(glyphs.drained, "drained", palette.watch)
         case WorkerPhase.READY if worker.draining:
             return Shown(glyphs.draining, "draining", palette.watch)
         case WorkerPhase.READY if worker.cordoned:

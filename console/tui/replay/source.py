@@ -16,6 +16,7 @@ from control_plane.contracts.access import KeyList
 from control_plane.contracts.decision import DecisionView
 from control_plane.contracts.errors import Conflict, InferDeckError, NotFound, Unavailable
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, Snapshot
+from control_plane.contracts.policy import Policy
 from control_plane.contracts.step import BlockSnapshot, EngineStep, StepFrame, TraceMode, TraceState
 from control_plane.contracts.timeline import Timeline
 
@@ -129,6 +130,9 @@ class Replay:
 
     async def keys(self) -> KeyList:
         raise NotFound("keys are not in a recording")
+
+    async def policy(self) -> Policy:
+        raise NotFound("the policy is not in a recording")
 
     async def close(self) -> None:
         self.recording.reader.close()

@@ -10,6 +10,7 @@ from console.tui.screens.events import EventsScreen
 from console.tui.screens.explain import ExplainScreen
 from console.tui.screens.keys import KeysScreen
 from console.tui.screens.logs import LogsScreen
+from console.tui.screens.policy import PolicyScreen
 from console.tui.screens.pools import PoolsScreen
 from console.tui.screens.request import RequestScreen
 from console.tui.screens.requests import RequestsScreen
@@ -23,6 +24,7 @@ _SCREENS: dict[str, type[DeckScreen]] = {
     "events": EventsScreen,
     "keys": KeysScreen,
     "decisions": DecisionsScreen,
+    "policy": PolicyScreen,
     "worker": WorkerScreen,
     "engine": EngineScreen,
     "request": RequestScreen,

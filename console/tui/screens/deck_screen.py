@@ -15,7 +15,7 @@ from textual.widget import Widget
 from console.tui.command import completions
 from console.tui.deck import deck_of
 from console.tui.live.board import View
-from console.tui.messages import Decided, Explained, KeysRead, LogRead, Stepped, Timed
+from console.tui.messages import Decided, Explained, KeysRead, LogRead, PolicyRead, Stepped, Timed
 from console.tui.notice import Notice
 from console.tui.order import Verb
 from console.tui.route import Route
@@ -99,6 +99,9 @@ class DeckScreen(Screen[None]):
 
     def keys_read(self, news: KeysRead) -> None:
         """Callers' keys, which were asked for."""
+
+    def policy_read(self, news: PolicyRead) -> None:
+        """The policy, which was asked for."""
 
     @property
     def trail(self) -> str:

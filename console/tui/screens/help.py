@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
+from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widget import Widget
@@ -43,6 +44,9 @@ ENGINE_KEYS: tuple[tuple[str, str], ...] = (
     ("s", "sort by joined, blocks, context, priority"),
     ("t", "trace off, one step in ten, every step"),
 )
+
+
+_ON_A_LINE = 4
 
 
 class HelpScreen(DeckModal):
@@ -86,29 +90,54 @@ def help_lines(look: Look, own: Sequence[tuple[str, str]] = ()) -> list[Spans]:
         (glyphs.starting, "starting", palette.accent),
         (glyphs.cordoned, "cordoned", palette.watch),
         (glyphs.draining, "draining", palette.watch),
+        (glyphs.drained, "drained", palette.watch),
         (glyphs.lost, "lost", palette.bad),
         (glyphs.failed, "failed", palette.bad),
         (glyphs.stopping, "stopping", palette.unknown),
     )
-    lines += [[], [("shapes", palette.title)], [("  ", palette.dim)]]
-    lines[-1] = [("  ", palette.dim), *((f"{glyph} {word}  ", style) for glyph, word, style in states)]
+    requests = (
+        (glyphs.queued, "queued", palette.watch),
+        (glyphs.prefill, "prefill", palette.accent),
+        (glyphs.decoding, "decoding", palette.good),
+        (glyphs.done, "finished", palette.dim),
+        (glyphs.cancelled, "cancelled", palette.watch),
+        (glyphs.failed, "failed", palette.bad),
+    )
+    keys = (
+        (glyphs.ready, "active", palette.good),
+        (glyphs.stopping, "expired", palette.watch),
+        (glyphs.failed, "revoked", palette.bad),
+    )
+    lines += [[], [("shapes", palette.title)]]
+    lines += _shapes("workers", states, look) + _shapes("requests", requests, look) + _shapes("keys", keys, look)
     bands = (
         (glyphs.watch, "75 %", palette.watch),
         (glyphs.busy, "80 %", palette.busy),
         (glyphs.full, "90 %", palette.bad),
     )
     lines.append([("  KV cache from ", palette.dim), *((f"{glyph} {word}  ", style) for glyph, word, style in bands)])
-    lines.append([("  KV blocks     ", palette.dim), *_block_shapes(look)])
+    used, free = _block_shapes(look)
+    lines += [[("  KV blocks     ", palette.dim), *used], [("                ", palette.dim), *free]]
     lines.append([("  – is a number that nobody knows now", palette.dim)])
     return lines
 
 
-def _block_shapes(look: Look) -> Spans:
+def _shapes(what: str, shapes: Sequence[tuple[str, str, Style]], look: Look) -> list[Spans]:
+    """What each shape says of one kind of thing, as many on a line as a small screen holds."""
+    lines: list[Spans] = []
+    for start in range(0, len(shapes), _ON_A_LINE):
+        head = what if not start else ""
+        cells = [(f"{glyph} {word:<10}", style) for glyph, word, style in shapes[start : start + _ON_A_LINE]]
+        lines.append([(f"  {head:<14}", look.palette.dim), *cells])
+    return lines
+
+
+def _block_shapes(look: Look) -> tuple[Spans, Spans]:
     palette, glyphs = look.palette, look.glyphs
-    return [
+    used = [
         ("a", palette.hues[0].field),
         (" of request a  ", palette.text),
         ("A", palette.hues[0].field),
-        (" shared with others  ", palette.text),
-        (f"{glyphs.cached_free} free, with content  {glyphs.free} free", palette.text),
+        (" shared with others", palette.text),
     ]
+    return used, [(f"{glyphs.cached_free} free, with content  {glyphs.free} free", palette.text)]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from textual.widget import Widget
 
+from console.home_key import trouble
 from console.tui.deck import deck_of
 from console.tui.live.board import View
 from console.tui.messages import KeysRead
@@ -59,6 +60,8 @@ class KeysScreen(DeckScreen):
         for state in _STATES:
             number = states.count(state) if self._shown.keys is not None else None
             spans += [(count(number), palette.title), (f" {state}   ", palette.dim)]
+        if self._shown.keys is not None and (words := trouble(self._shown.keys)):
+            spans.append((words, palette.watch))
         if self._shown.error:
             spans.append((self._shown.error, palette.watch))
         self.query_one("#counts", Lines).put([spans])

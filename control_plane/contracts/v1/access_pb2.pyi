@@ -107,7 +107,7 @@ class KeySpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., tenant: _Optional[str] = ..., tier: _Optional[str] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., models: _Optional[_Iterable[str]] = ..., expires_unix: _Optional[float] = ...) -> None: ...
 
 class KeyView(_message.Message):
-    __slots__ = ("id", "prefix", "spec", "created_unix", "revoked_unix", "rotated_unix", "old_until_unix")
+    __slots__ = ("id", "prefix", "spec", "created_unix", "revoked_unix", "rotated_unix", "old_until_unix", "old_ends_unix")
     ID_FIELD_NUMBER: _ClassVar[int]
     PREFIX_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
@@ -115,6 +115,7 @@ class KeyView(_message.Message):
     REVOKED_UNIX_FIELD_NUMBER: _ClassVar[int]
     ROTATED_UNIX_FIELD_NUMBER: _ClassVar[int]
     OLD_UNTIL_UNIX_FIELD_NUMBER: _ClassVar[int]
+    OLD_ENDS_UNIX_FIELD_NUMBER: _ClassVar[int]
     id: str
     prefix: str
     spec: KeySpec
@@ -122,19 +123,32 @@ class KeyView(_message.Message):
     revoked_unix: float
     rotated_unix: float
     old_until_unix: float
-    def __init__(self, id: _Optional[str] = ..., prefix: _Optional[str] = ..., spec: _Optional[_Union[KeySpec, _Mapping]] = ..., created_unix: _Optional[float] = ..., revoked_unix: _Optional[float] = ..., rotated_unix: _Optional[float] = ..., old_until_unix: _Optional[float] = ...) -> None: ...
+    old_ends_unix: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, id: _Optional[str] = ..., prefix: _Optional[str] = ..., spec: _Optional[_Union[KeySpec, _Mapping]] = ..., created_unix: _Optional[float] = ..., revoked_unix: _Optional[float] = ..., rotated_unix: _Optional[float] = ..., old_until_unix: _Optional[float] = ..., old_ends_unix: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class ListKeysRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class KeyList(_message.Message):
-    __slots__ = ("keys", "taken_unix")
+    __slots__ = ("keys", "taken_unix", "home_key")
     KEYS_FIELD_NUMBER: _ClassVar[int]
     TAKEN_UNIX_FIELD_NUMBER: _ClassVar[int]
+    HOME_KEY_FIELD_NUMBER: _ClassVar[int]
     keys: _containers.RepeatedCompositeFieldContainer[KeyView]
     taken_unix: float
-    def __init__(self, keys: _Optional[_Iterable[_Union[KeyView, _Mapping]]] = ..., taken_unix: _Optional[float] = ...) -> None: ...
+    home_key: HomeKey
+    def __init__(self, keys: _Optional[_Iterable[_Union[KeyView, _Mapping]]] = ..., taken_unix: _Optional[float] = ..., home_key: _Optional[_Union[HomeKey, _Mapping]] = ...) -> None: ...
+
+class HomeKey(_message.Message):
+    __slots__ = ("key_id", "state", "until_unix")
+    KEY_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_UNIX_FIELD_NUMBER: _ClassVar[int]
+    key_id: str
+    state: str
+    until_unix: float
+    def __init__(self, key_id: _Optional[str] = ..., state: _Optional[str] = ..., until_unix: _Optional[float] = ...) -> None: ...
 
 class CreateKeyRequest(_message.Message):
     __slots__ = ("spec", "dry_run")
@@ -265,12 +279,14 @@ class OperatorList(_message.Message):
     def __init__(self, operators: _Optional[_Iterable[_Union[OperatorView, _Mapping]]] = ..., taken_unix: _Optional[float] = ...) -> None: ...
 
 class CreateOperatorRequest(_message.Message):
-    __slots__ = ("name", "role")
+    __slots__ = ("name", "role", "dry_run")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     name: str
     role: Role
-    def __init__(self, name: _Optional[str] = ..., role: _Optional[_Union[Role, str]] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, name: _Optional[str] = ..., role: _Optional[_Union[Role, str]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class NewOperator(_message.Message):
     __slots__ = ("key", "view")
@@ -281,10 +297,12 @@ class NewOperator(_message.Message):
     def __init__(self, key: _Optional[str] = ..., view: _Optional[_Union[OperatorView, _Mapping]] = ...) -> None: ...
 
 class OperatorRef(_message.Message):
-    __slots__ = ("operator_id",)
+    __slots__ = ("operator_id", "dry_run")
     OPERATOR_ID_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     operator_id: str
-    def __init__(self, operator_id: _Optional[str] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, operator_id: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class ListAuditRequest(_message.Message):
     __slots__ = ("limit",)

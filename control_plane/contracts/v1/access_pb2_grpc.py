@@ -119,7 +119,7 @@ class AccessServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RotateKey(self, request, context):
-        """A new secret at once; the old one is good for the grace.
+        """A new secret at once; the one before is good for the grace. Without a grace every older secret ends, too.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

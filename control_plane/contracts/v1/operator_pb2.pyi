@@ -584,24 +584,28 @@ class WorkerStepsRequest(_message.Message):
     def __init__(self, worker_id: _Optional[str] = ..., from_step: _Optional[int] = ..., live: _Optional[bool] = ..., last_steps: _Optional[int] = ...) -> None: ...
 
 class WorkerTraceRequest(_message.Message):
-    __slots__ = ("worker_id", "mode", "every")
+    __slots__ = ("worker_id", "mode", "every", "dry_run")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     EVERY_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     mode: _worker_pb2.TraceMode
     every: int
-    def __init__(self, worker_id: _Optional[str] = ..., mode: _Optional[_Union[_worker_pb2.TraceMode, str]] = ..., every: _Optional[int] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, worker_id: _Optional[str] = ..., mode: _Optional[_Union[_worker_pb2.TraceMode, str]] = ..., every: _Optional[int] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class WorkerInjectRequest(_message.Message):
-    __slots__ = ("worker_id", "failure", "heal")
+    __slots__ = ("worker_id", "failure", "heal", "dry_run")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     HEAL_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     failure: _worker_pb2.Failure
     heal: bool
-    def __init__(self, worker_id: _Optional[str] = ..., failure: _Optional[_Union[_worker_pb2.Failure, _Mapping]] = ..., heal: _Optional[bool] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, worker_id: _Optional[str] = ..., failure: _Optional[_Union[_worker_pb2.Failure, _Mapping]] = ..., heal: _Optional[bool] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class TimelineRequest(_message.Message):
     __slots__ = ("request_id",)

@@ -21,6 +21,8 @@ from control_plane.contracts.wire.channel import CLIENT_OPTIONS
 from control_plane.contracts.wire.refusing import refuse_stream
 from control_plane.contracts.wire.status import abort_with
 
+_OPERATORS = "inferdeck cert client NAME --out FILE, in the platform's home, makes an operator's certificate"
+
 _log = logging.getLogger(__name__)
 
 
@@ -133,6 +135,7 @@ def _guarded(
             error = Forbidden(
                 f"{method} is for: {wanted}; not for: {', '.join(sorted(have)) or 'this certificate'}",
                 reason=DropReason.WRONG_PEER,
+                hint=_OPERATORS if Peer.OPERATOR in allowed else "",
             )
             if streamed:
                 await refuse_stream(context, error, request)

@@ -17,10 +17,11 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from console.cli.exits import AUTH, UNREACHABLE, code_of
 from console.client import OperatorClient
+from console.home import Distrusted, Target, Unreachable, target_for
 from console.home import Home as ConsoleHome
-from console.home import Target, target_for
-from control_plane.contracts.errors import Forbidden, Unauthenticated, Unavailable
+from control_plane.contracts.errors import Forbidden, Unauthenticated
 from control_plane.contracts.identity import Credentials, Peer, client_context
 from control_plane.contracts.v1 import operator_pb2, operator_pb2_grpc, worker_pb2, worker_pb2_grpc
 from control_plane.contracts.wire.secure import open_channel
@@ -29,6 +30,7 @@ from control_plane.fleet.worker_client import WorkerClient
 from control_plane.trust.certificate import CertificateFacts
 from control_plane.trust.keyring import Keyring
 from tests.integration.fleet.rig import CONFIG, Deck, contents, kinds
+from tests.unit.console.fake_operator import KEY, FakeOperator, serve
 
 SECURE = CONFIG.replace("[api]", 'tls = "local"\n[security]\nmutual_tls = true\n[api]')
 
@@ -195,8 +197,86 @@ async def test_an_operator_elsewhere_has_one_file(deck: Deck, keyring: Keyring, 
     async with OperatorClient(target) as client:
         assert (await client.get_snapshot()).pools
     async with OperatorClient(target_for(elsewhere, deck.state()["api_address"], key_file)) as client:
-        with pytest.raises(Unavailable):
+        with pytest.raises(Distrusted):
             await client.get_snapshot()
+
+
+def _credentials(keyring: Keyring, kind: str, folder: Path) -> str:
+    """A file for ``--operator-cert-file`` with which something is wrong."""
+    file = folder / f"{kind.replace(' ', '-')}.pem"
+    if kind == "no certificate":
+        return ""
+    if kind == "another platform's":
+        return str(Keyring(folder / "other").make_client(file, "anna", 1))
+    if kind == "expired":
+        own = [Peer.OPERATOR.host]
+        file.write_bytes(keyring._ca().issue("x", own, dt.timedelta(minutes=-1), server=False, client=True))
+    elif kind == "signed by another":
+        stranger = Credentials.read(Keyring(folder / "other").make_client(folder / "s.pem", "anna", 1))
+        file.write_bytes(stranger.key + stranger.certificate + keyring.ca.read_bytes())
+    elif kind == "a worker's":
+        return str(keyring.peer(Peer.WORKER, "tiny-1"))
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "hint"),
+    [
+        ("no certificate", "speaks mutual TLS, and no certificate was named", "inferdeck cert client NAME --out FILE"),
+        ("another platform's", "has a certificate of another authority than that in", "inferdeck cert client NAME"),
+        ("expired", "expired.pem expired on 20", "inferdeck cert client NAME --out FILE"),
+        ("signed by another", "refuses the certificate in", "inferdeck cert client NAME --out FILE"),
+        ("a worker's", "is for: operator; not for: worker", "inferdeck cert client NAME --out FILE"),
+    ],
+)
+async def test_each_way_not_to_be_trusted_is_told_by_its_name(
+    deck: Deck, keyring: Keyring, kind: str, said: str, hint: str, tmp_path: Path
+) -> None:
+    address = deck.state()["api_address"]
+    target = Target(address, "op-inferdeck-x", address, _credentials(keyring, kind, tmp_path))
+    for call in (lambda client: client.get_snapshot(), lambda client: anext(client.watch())):
+        async with OperatorClient(target) as client:
+            with pytest.raises((Distrusted, Forbidden)) as caught:
+                await call(client)
+        assert said in caught.value.message
+        assert caught.value.hint.startswith(hint)
+        assert code_of(caught.value) == AUTH
+
+
+async def test_the_home_s_own_certificate_is_renewed_at_home(deck: Deck, keyring: Keyring, tmp_path: Path) -> None:
+    address = deck.state()["api_address"]
+    own = Target(address, "op-inferdeck-x", "~/.inferdeck", _credentials(keyring, "expired", tmp_path))
+    async with OperatorClient(own) as client:
+        with pytest.raises(Distrusted) as caught:
+            await client.get_snapshot()
+    assert caught.value.hint == "inferdeck cert renew"
+
+
+async def test_a_certificate_where_no_tls_is_spoken(keyring: Keyring) -> None:
+    server, address = serve(FakeOperator())
+    try:
+        async with OperatorClient(Target(address, KEY, address, str(keyring.peer(Peer.OPERATOR)))) as client:
+            with pytest.raises(Distrusted, match="speaks no TLS, and a certificate was named") as caught:
+                await client.get_snapshot()
+    finally:
+        server.stop(None).wait()
+    assert "leave --operator-cert-file out" in caught.value.hint
+
+
+async def test_another_process_than_was_asked_for(deck: Deck, keyring: Keyring) -> None:
+    """The gateway's HTTPS, and a port where nobody is."""
+    credentials = str(keyring.peer(Peer.OPERATOR))
+    address = deck.url.removeprefix("https://")
+    async with OperatorClient(Target(address, KEY, address, credentials)) as client:
+        with pytest.raises(Distrusted, match="another process than a control plane answers"):
+            await client.get_snapshot()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        closed = f"127.0.0.1:{listening.getsockname()[1]}"
+    async with OperatorClient(Target(closed, KEY, closed, credentials)) as client:
+        with pytest.raises(Unreachable) as caught:
+            await client.get_snapshot()
+    assert not isinstance(caught.value, Distrusted)
+    assert (code_of(caught.value), caught.value.hint) == (UNREACHABLE, "inferdeck up")
 
 
 async def test_a_worker_that_is_none_gets_no_calls(deck: Deck, keyring: Keyring) -> None:

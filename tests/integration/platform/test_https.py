@@ -26,6 +26,10 @@ def secure(make_platform: Callable[..., Platform]) -> Platform:
 
 
 def test_the_platform_uses_its_own_authority_by_itself(secure: Platform, tmp_path: Path) -> None:
+    planned = secure.run("cert", "server", "api.example.com", "--dry-run").stdout
+    assert planned.startswith("would make a certificate authority in ")
+    assert "and make the gateways' certificate for api.example.com, localhost" in planned
+    assert not (secure.home / "tls" / "ca.key").exists()
     made = secure.run("cert", "server", "api.example.com")
     assert "api.example.com" in made.stdout
     assert "made: server" in made.stderr
@@ -44,6 +48,8 @@ def test_the_platform_uses_its_own_authority_by_itself(secure: Platform, tmp_pat
     stranger = secure.run(*elsewhere, code=6)
     assert "hint: --ca FILE" in stranger.stderr
     assert secure.run(*elsewhere, "--ca", str(ca)).stdout.strip()
+    clear = ("chat", "hi", "--url", f"{url.replace('https', 'http')}/v1", "--api-key-file", str(key_file))
+    assert f"speaks HTTPS only\nhint: --url {url}/v1\n" in secure.run(*clear, code=6).stderr
     with httpx.Client(verify=ssl.create_default_context(cafile=str(ca))) as http:
         client = openai.OpenAI(base_url=f"{url}/v1", api_key=key, http_client=http, max_retries=0)
         assert [model.id for model in client.models.list()] == ["tiny-model"]
@@ -60,11 +66,25 @@ def test_the_platform_uses_its_own_authority_by_itself(secure: Platform, tmp_pat
     assert ran.stdout.strip() == "['tiny-model']"
 
     # An operator elsewhere: one file and the operator key.
-    secure.run("cert", "client", "anna", "--out", str(tmp_path / "anna.pem"))
+    planned = secure.run("cert", "client", "anna", "--out", str(tmp_path / "anna.pem"), "--dry-run")
+    assert planned.stdout == (
+        f"would make {tmp_path}/anna.pem, an operator's certificate for anna, good for 30 days (dry run)\n"
+    )
+    assert not (tmp_path / "anna.pem").exists()
+    made = secure.run("cert", "client", "anna", "--out", str(tmp_path / "anna.pem"))
+    assert [line.split()[0] for line in made.stdout.splitlines()] == ["CERT", "anna"], "what was made, and nothing else"
+    assert (tmp_path / "anna.pem").stat().st_mode & 0o777 == 0o600
     there = ("get", "workers", "--server", facts["api_address"], "--home", str(tmp_path / "none"))
     there += ("--operator-key-file", str(secure.home / "operator.key"))
-    assert secure.run(*there, code=6).returncode == 6
+    unknown = secure.run(*there, code=4).stderr
+    assert "speaks mutual TLS, and no certificate was named\nhint: inferdeck cert client NAME --out FILE" in unknown
     assert "tiny-1" in secure.run(*there, "--operator-cert-file", str(tmp_path / "anna.pem")).stdout
+
+    # A name that callers come by is not taken away unasked.
+    asked = secure.run("cert", "server", "other.example.com", code=2).stderr
+    assert "callers who come by api.example.com are refused from then on" in asked
+    assert "hint: inferdeck cert server --yes other.example.com" in asked
+    assert "api.example.com" in secure.run("cert", "server", "api.example.com", "other.example.com").stdout
 
     # Renewed under everything that runs.
     secure.run("cert", "renew")

@@ -119,7 +119,10 @@ def test_a_drain_lets_streams_end_and_new_ones_go_elsewhere(platform: Platform) 
     assert drained.stdout == "worker/tiny-1 drained\n"
     before = finished(platform)["tiny-1"]
     assert all(platform.ask(max_tokens=3).status_code == 200 for _ in range(4))
-    assert platform.read("get", "worker/tiny-1")["cordoned"] is True
+    assert platform.run("wait", "worker/tiny-1", "--for", "drained").stdout == "worker/tiny-1 drained\n"
+    row = platform.read("get", "worker/tiny-1")
+    assert (row["cordoned"], row["draining"], row["drained"], row["status"]) == (True, False, True, "ready,drained")
+    assert "ready,drained" in platform.run("get", "workers").stdout
     assert finished(platform)["tiny-1"] == before
     assert platform.run("drain", "tiny-1", "--yes").stdout == "worker/tiny-1 drained\n"
     assert all(stream.wait().complete for stream in streams)

@@ -46,7 +46,7 @@ def test_a_worker_fails_on_purpose_and_the_platform_notices(tmp_path: Path) -> N
             return float(json.loads(platform.run(*words, "-o", "json").stdout)["execute_s"])
 
         normal = step_s()
-        told = platform.run("inject", "worker/one-1", "slow", "--factor", "8", "--for", "10m").stdout
+        told = platform.run("inject", "worker/one-1", "slow", "--factor", "8", "--for", "10m", "--yes").stdout
         assert "slow" in told
         assert "600 s" in told
         assert step_s() == pytest.approx(8 * normal, rel=0.2)

@@ -15,7 +15,7 @@ from control_plane.contracts.v1 import operator_pb2 as pb
 
 
 async def test_a_port_that_cannot_be_had_is_told_with_its_setting() -> None:
-    api = ApiServer(MagicMock(), "op-inferdeck-x", MagicMock())
+    api = ApiServer(MagicMock(), "op-inferdeck-x", MagicMock(), MagicMock())
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()

@@ -270,7 +270,7 @@ class FakeOperator(OperatorServicer):
     ) -> worker_pb2.TraceState:
         self._authorize(context)
         target = self._worker(message.worker_id, context)
-        if mode := TraceMode(message.mode).value:
+        if (mode := TraceMode(message.mode).value) and not message.dry_run:
             self.calls.append(f"trace {target.id} {message.mode} {message.every}")
             self.trace = replace(self.trace, mode=TraceMode(mode), every=max(message.every, 1))
         return to_wire(self.trace, worker_pb2.TraceState)
@@ -280,10 +280,10 @@ class FakeOperator(OperatorServicer):
     ) -> worker_pb2.InjectResponse:
         self._authorize(context)
         target = self._worker(message.worker_id, context)
-        if message.heal:
+        if message.heal and not message.dry_run:
             self.calls.append(f"heal {target.id}")
             self.failures.clear()
-        if message.HasField("failure"):
+        if message.HasField("failure") and not message.dry_run:
             self.calls.append(f"inject {target.id} {message.failure.kind}")
             self.failures.append(message.failure)
         return worker_pb2.InjectResponse(failures=self.failures)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from control_plane.contracts.errors import SettingsError
-from control_plane.settings import Home, Settings, load_settings, simulated
+from control_plane.settings import Home, Settings, load_settings, load_with_sources, simulated, sources_after
 
 
 def read(tmp_path: Path, text: str) -> Settings:
@@ -93,3 +93,16 @@ def test_a_profile_that_no_pool_would_have_is_refused(tmp_path: Path) -> None:
     assert simulated(settings) == settings
     with pytest.raises(SettingsError, match="no pool of"):
         simulated(settings, "l4-llama-3.1-8b")
+
+
+def test_what_an_option_chose_is_told_as_its_choice_and_all_else_as_before(tmp_path: Path) -> None:
+    path = tmp_path / "deck.toml"
+    path.write_text('[gateway]\nport = 7\n[[pool]]\nname = "p"\nreplicas = 3\nsource = "builtin:smollm2-135m"\n')
+    settings, sources = load_with_sources(path, Home.resolve(tmp_path))
+    after = sources_after(simulated(settings, "h100-llama-3.1-8b"), sources, "--engine sim")
+    told = {source.key: (source.value, source.source) for source in after}
+    assert told["gateway.port"] == (7, f"{path}:2")
+    assert told["pool[0].replicas"] == (3, f"{path}:5")
+    assert told["pool[0].engine"] == ("sim", "--engine sim")
+    assert {source.key for source in sources} == set(told)
+    assert sources_after(settings, sources, "--engine sim") == sources

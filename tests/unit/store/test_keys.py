@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from control_plane.contracts.access import KeySpec, KeyView
+from control_plane.contracts.access import HomeKey, KeySpec, KeyView
 from control_plane.contracts.errors import Conflict, InvalidRequest, NotFound
 from control_plane.contracts.grant import Grant
 from control_plane.contracts.policy import Limits
@@ -122,6 +123,44 @@ def test_a_rotated_key_has_its_new_secret_at_once_and_the_old_one_for_the_grace(
     _, third = keys.rotate(first.view.id, 0.0, ADMIN)
     assert set(keys.grants()) == {sha(third.key)}, "of two rotations only the last one has a grace"
     assert keys.lookup(first.key) is keys.lookup(second.key) is None
+
+
+def test_a_grace_that_was_given_is_kept_by_the_next_rotation_that_gives_one(database: Database) -> None:
+    keys = ApiKeys(database)
+    first = keys.create(UNLIMITED, ADMIN)
+    _, second = keys.rotate(first.view.id, 3600.0, ADMIN)
+    planned = keys.rotate(first.view.id, 60.0, ADMIN, dry_run=True)[1].view
+    _, third = keys.rotate(first.view.id, 60.0, ADMIN)
+    grants = keys.grants()
+    ends = [grants[sha(secret.key)].expires_unix for secret in (second, first)]
+    assert tuple(ends) == third.view.old_ends_unix, "the first first"
+    assert ends[1] == third.view.old_until_unix
+    assert planned.old_ends_unix[1] == ends[1]
+    assert grants[sha(third.key)].expires_unix is None
+    assert keys.all() == (third.view,)
+    after = json.loads(Audit(database).newest()[-1].after)
+    assert (after["grace_s"], after["old_ends_unix"]) == (60.0, list(third.view.old_ends_unix))
+    last = keys.rotate(first.view.id, 0.0, ADMIN)[1]
+    assert last.view.old_ends_unix == ()
+    assert set(keys.grants()) == {sha(last.key)}
+    assert keys.all() == (last.view,)
+
+
+def test_what_the_secret_in_a_homes_file_is(database: Database) -> None:
+    keys = ApiKeys(database)
+    first = keys.create(dataclasses.replace(UNLIMITED, expires_unix=time.time() + 3600), ADMIN)
+    assert keys.home_key("") == HomeKey(state="missing")
+    assert keys.home_key("sk-inferdeck-other") == HomeKey(state="unknown")
+    assert keys.home_key(first.key) == HomeKey(first.view.id, "active")
+    _, second = keys.rotate(first.view.id, 60.0, ADMIN)
+    old = keys.home_key(first.key)
+    assert (old.key_id, old.state, old.until_unix) == (first.view.id, "rotated", second.view.old_until_unix)
+    assert not old.lost(time.time())
+    assert old.lost(time.time() + 61)
+    keys.revoke(first.view.id, ADMIN)
+    for secret in (first.key, second.key):
+        revoked = keys.home_key(secret)
+        assert (revoked.key_id, revoked.state, revoked.lost(time.time())) == (first.view.id, "revoked", True)
 
 
 def test_an_old_secret_ends_with_its_key(database: Database) -> None:

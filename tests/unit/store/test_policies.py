@@ -119,3 +119,19 @@ def test_an_operator_has_a_name_and_a_role(database: Database, name: str, role: 
     assert caught.value.param == param
     with pytest.raises(NotFound):
         Operators(database).revoke("nobody", ADMIN)
+
+
+def test_a_dry_run_of_an_operator_checks_and_changes_nothing(database: Database) -> None:
+    operators = Operators(database)
+    planned = operators.create("ann", Role.VIEWER, ADMIN, dry_run=True)
+    assert (planned.view.name, planned.key, operators.all()) == ("ann", "", ())
+    made = operators.create("ann", Role.VIEWER, ADMIN)
+    with pytest.raises(Conflict):
+        operators.create("ann", Role.ADMIN, ADMIN, dry_run=True)
+    entries = Audit(database).newest()
+    assert operators.revoke("ann", ADMIN, dry_run=True).state == "revoked"
+    assert operators.all() == (made.view,)
+    assert operators.lookup(made.key) == made.view
+    with pytest.raises(NotFound):
+        operators.revoke("nobody", ADMIN, dry_run=True)
+    assert Audit(database).newest() == entries

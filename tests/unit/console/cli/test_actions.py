@@ -40,6 +40,15 @@ def test_destructive_verbs_need_yes_where_nobody_can_be_asked(
     assert len(operator.calls) == 1
 
 
+def test_the_last_worker_of_a_model_leaves_with_a_warning(operator: FakeOperator, inferdeck: Command) -> None:
+    warning = "nobody is left to serve smollm2-135m: new requests will wait, then get 503"
+    assert warning not in inferdeck("drain", "smollm2-1", "--dry-run").err
+    assert warning in inferdeck("scale", "smollm2=0", "--dry-run").err
+    operator.update(workers=(worker("smollm2-1"), worker("smollm2-2", cordoned=True)))
+    assert warning in inferdeck("drain", "smollm2-1", "--dry-run").err
+    assert warning not in inferdeck("drain", "smollm2-2", "--dry-run").err
+
+
 @pytest.mark.parametrize(
     "words", [("drain", "smollm2-1"), ("scale", "smollm2=1"), ("cancel", "req-1"), ("cordon", "smollm2-1")]
 )
@@ -55,14 +64,17 @@ def test_a_dry_run_tells_the_same_plan_and_changes_nothing(
     assert len(operator.calls) == 1
 
 
-def test_a_failure_that_kills_asks_and_any_other_does_not(operator: FakeOperator, inferdeck: Command) -> None:
+def test_a_failure_is_asked_for_and_its_end_is_not(operator: FakeOperator, inferdeck: Command) -> None:
     assert inferdeck("inject", "worker/smollm2-1").out == "worker/smollm2-1 has no failures\n"
     asked = inferdeck("inject", "smollm2-1", "crash")
     assert (asked.code, operator.calls) == (2, [])
     assert "in flight: " in asked.err
     assert inferdeck("inject", "smollm2-1", "stall", "--for", "30s", "--dry-run").out.endswith("(dry run)\n")
+    slow = inferdeck("inject", "smollm2-1", "slow", "--factor", "4", "--for", "30s")
+    assert "make worker/smollm2-1 fail: slow, steps 4 times as long, for 30 s" in slow.err
+    assert "hint: inferdeck inject --yes smollm2-1 slow --for 30s --factor 4 --home" in slow.err
     assert operator.calls == []
-    told = inferdeck("inject", "smollm2-1", "stall", "--for", "30s").out.splitlines()
+    told = inferdeck("inject", "smollm2-1", "stall", "--for", "30s", "--yes").out.splitlines()
     assert told[1].split() == ["stall", "0", "s", "30", "s"]
     assert inferdeck("inject", "smollm2-1", "--heal").out == "worker/smollm2-1 has no failures\n"
     assert inferdeck("inject", "smollm2-1", "crash", "--yes").out == "worker/smollm2-1: crash\n"
@@ -75,7 +87,7 @@ def test_drain_tells_its_progress_and_its_end(operator: FakeOperator, inferdeck:
     ran = inferdeck("drain", "smollm2-1", "--yes", "--timeout", "5m")
     assert ran.out == "worker/smollm2-1 drained\n"
     assert [line for line in ran.err.splitlines() if line.endswith("in flight")] == [
-        "4 in flight", "2 in flight", "0 in flight",
+        "4 in flight", "2 in flight",
     ]  # fmt: skip
     assert operator.calls == ["drain smollm2-1 300"]
 

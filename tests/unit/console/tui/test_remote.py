@@ -63,6 +63,11 @@ async def test_orders_reach_the_platform(home: Path, operator: FakeOperator) -> 
     await remote.close()
 
 
+def test_it_is_called_what_people_call_the_place(home: Path) -> None:
+    assert Remote(home).place == str(home)
+    assert Remote(home, place="10.0.0.5:8090").place == "10.0.0.5:8090"
+
+
 async def test_before_it_is_connected_orders_cannot_go_anywhere(home: Path, operator: FakeOperator) -> None:
     with pytest.raises(Unreachable):
         await Remote(home).cordon("smollm2-1")

@@ -12,6 +12,8 @@ from control_plane.contracts.fleet import RequestPhase, WorkerPhase
 from tests.snapshots.memory import NOW, request, worker
 
 READY = worker("w1")
+assert READY.load is not None
+EMPTY = replace(READY.load, running=0, waiting=0)
 
 
 @pytest.mark.parametrize(
@@ -20,6 +22,8 @@ READY = worker("w1")
         ({}, "●", "ready"),
         ({"cordoned": True}, "⊘", "cordoned"),
         ({"cordoned": True, "draining": True}, "◔", "draining"),
+        ({"cordoned": True, "draining": True, "in_flight": 0, "load": EMPTY}, "○", "drained"),
+        ({"cordoned": True, "draining": True, "in_flight": 1, "load": EMPTY}, "◔", "draining"),
         ({"phase": WorkerPhase.STARTING, "phase_since_unix": NOW - 4}, "◌", "starting 4s"),
         ({"phase": WorkerPhase.LOST, "heartbeat_unix": NOW - 12}, "?", "lost 12s"),
         ({"phase": WorkerPhase.FAILED, "restart_unix": NOW + 3.5}, "✗", "failed, up in 3s"),
@@ -51,8 +55,9 @@ def test_request_state(phase: RequestPhase, reason: str, word: str) -> None:
 
 def test_every_state_of_a_worker_has_a_shape_of_its_own() -> None:
     for glyphs in (UNICODE, PLAIN):
-        shapes = [glyphs.ready, glyphs.starting, glyphs.cordoned, glyphs.lost, glyphs.failed]
+        shapes = [glyphs.ready, glyphs.starting, glyphs.cordoned, glyphs.drained, glyphs.lost, glyphs.failed]
         assert len(set(shapes)) == len(shapes)
+        assert glyphs.draining != glyphs.drained
         assert len({glyphs.watch, glyphs.busy, glyphs.full}) == 3
 
 
