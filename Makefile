@@ -26,7 +26,7 @@ lint:
 
 protos:
 	@.ci/install cpu dev
-	@.venv/bin/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. control_plane/contracts/v1/worker.proto control_plane/contracts/v1/routing.proto control_plane/contracts/v1/decision.proto control_plane/contracts/v1/operator.proto control_plane/contracts/v1/access.proto control_plane/contracts/v1/history.proto
+	@.venv/bin/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. control_plane/contracts/v1/worker.proto control_plane/contracts/v1/routing.proto control_plane/contracts/v1/decision.proto control_plane/contracts/v1/router.proto control_plane/contracts/v1/operator.proto control_plane/contracts/v1/access.proto control_plane/contracts/v1/history.proto
 
 bench:
 	@.ci/install cpu dev

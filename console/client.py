@@ -28,6 +28,7 @@ from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.failure import Failure
 from control_plane.contracts.fleet import ActionResult, DrainProgress, Event, RequestView, ShutdownProgress, Snapshot
 from control_plane.contracts.identity import Peer
+from control_plane.contracts.router_state import RouterState
 from control_plane.contracts.step import BlockSnapshot, StepFrame, TraceMode, TraceState
 from control_plane.contracts.timeline import Timeline
 from control_plane.contracts.v1 import operator_pb2 as pb
@@ -200,6 +201,10 @@ class OperatorClient:
     async def blocks(self, worker_id: str) -> BlockSnapshot:
         """The worker's whole KV cache now, from the engine itself."""
         return from_wire(await self._unary(self._stub.GetBlocks, pb.WorkerRef(worker_id=worker_id)), BlockSnapshot)
+
+    async def router(self, router_id: str) -> RouterState:
+        """A router that is a process of its own, and how it sees each endpoint now."""
+        return from_wire(await self._unary(self._stub.GetRouter, pb.RouterRef(router_id=router_id)), RouterState)
 
     async def timeline(self, request_id: str) -> Timeline:
         """Where a request's time went, with what its worker's engine keeps of its steps."""

@@ -130,7 +130,11 @@ class Home:
         state = self.running()
         if state is not None:
             return list(state.gateway_urls)
-        return [entry.url for entry in self.leftovers() if entry.url]
+        return [entry.url for entry in self.leftovers() if "://" in entry.url]
+
+    def router_addresses(self) -> list[str]:
+        """Where routers that are processes of their own listen, HOST:PORT, with or without a control plane."""
+        return [entry.url for entry in self.leftovers() if entry.name.startswith("router/") and entry.url]
 
     def absent(self) -> Unreachable:
         """The error that says what runs where no control plane does."""

@@ -32,7 +32,7 @@ def leftovers(home: Path, control_plane: int = 0) -> list[Leftover]:
     """The live processes that the records and command lines in a home's folder speak of, but for the control plane's
     pid."""
     found: dict[int, Leftover] = {}
-    for kind in ("gateway", "worker"):
+    for kind in ("gateway", "router", "worker"):
         for path in sorted((home / "run" / f"{kind}s").glob("*.json")):
             if not path.name.endswith(".spec.json") and (entry := _recorded(path, kind)) is not None and entry.alive:
                 found[entry.pid] = entry
@@ -58,7 +58,7 @@ def _recorded(path: Path, kind: str) -> Leftover | None:
 
 
 def _by_command_line(home: Path, control_plane: int) -> Iterator[Leftover]:
-    """Gateways and workers that have no record yet. An exact argument names the home, or a spec inside it."""
+    """Gateways, routers and workers that have no record yet. An exact argument names the home, or a spec inside it."""
     root = str(home)
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():
@@ -68,7 +68,7 @@ def _by_command_line(home: Path, control_plane: int) -> Iterator[Leftover]:
         except OSError:
             continue
         module = words[words.index("-m") + 1] if "-m" in words[:-1] else ""
-        ours = (module == "control_plane" and "gateway" in words and root in words) or (
+        ours = (module == "control_plane" and ("gateway" in words or "router" in words) and root in words) or (
             module == "workers" and any(word.startswith(f"{root}/run/workers/") for word in words)
         )
         pid = int(entry.name)

@@ -82,7 +82,7 @@ async def _end(left: list[Leftover], *, hard: bool) -> None:
 
 def _remove_records(home: Home) -> None:
     """What would make the next start believe that something runs."""
-    for folder in ("workers", "gateways"):
+    for folder in ("workers", "gateways", "routers"):
         for path in (home.path / "run" / folder).glob("*.json"):
             path.unlink(missing_ok=True)
     if home.running() is None:

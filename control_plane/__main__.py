@@ -1,4 +1,4 @@
-"""``python -m control_plane serve|gateway|settings|cert``: the processes that ``inferdeck`` starts.
+"""``python -m control_plane serve|gateway|router|settings|cert``: the processes that ``inferdeck`` starts.
 
 Exit codes: 0 ended as asked, 1 could not run, 2 a setting or an argument is wrong. Whatever is wrong is told on stderr
 as ``error: …`` and ``hint: …``, and in the log.
@@ -22,9 +22,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     serving = commands.add_parser("serve", help="run the control plane, which runs everything else")
     gateway = commands.add_parser("gateway", help="run one gateway with its router")
+    router = commands.add_parser("router", help="run one router, which gateways share")
     settings = commands.add_parser("settings", help="print the settings and who chose them")
     cert = commands.add_parser("cert", help="show and make certificates of the home's own authority")
-    for command in (serving, gateway, settings, cert):
+    for command in (serving, gateway, router, settings, cert):
         command.add_argument("--home", type=Path, help="folder of state, logs and keys")
         command.add_argument("--config", type=Path, help="TOML file; else config.toml in the home")
     serving.add_argument("--parent-fd", type=int, help="a pipe's read end: when it closes, everything is shut down")
@@ -33,6 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gateway.add_argument("--id", required=True)
     gateway.add_argument("--port", type=int, help="instead of the settings'; 0 is any free one")
     gateway.add_argument("--rather", type=int, default=0, help="the port to take where any will do and it is free")
+    router.add_argument("--id", required=True)
+    router.add_argument("--port", type=int, help="instead of the settings'; 0 is any free one")
+    router.add_argument("--no-record", action="store_true", help="leave none: no control plane looks after it")
     settings.add_argument("--json", action="store_true")
     cert.add_argument("action", choices=("show", "server", "client", "renew"))
     cert.add_argument("names", nargs="*")
@@ -61,6 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 sources = sources_after(config, sources, f"--engine {options.engine}")
             return serve(home, config, options.parent_fd, told(config, sources))
         config = load_settings(options.config, home)
+        if options.command == "router":
+            from control_plane.processes.router import run_router
+
+            return run_router(home, config, options.id, options.port, record=not options.no_record)
         from control_plane.processes.gateway import run_gateway
 
         return run_gateway(home, config, options.id, options.port, options.rather)

@@ -40,7 +40,7 @@ from workers.validation import check
 _log = logging.getLogger(__name__)
 
 PEERS = {
-    "/": frozenset({Peer.GATEWAY, Peer.CONTROL_PLANE}),
+    "/": frozenset({Peer.GATEWAY, Peer.ROUTER, Peer.CONTROL_PLANE}),
     "/grpc.health.v1.Health/": frozenset(Peer),
 }
 """Who may call what, by the certificate."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from console import figures
 from console.cli.describe_access import ACCESS_TELLERS
+from console.cli.describe_router import seen_lines
 from console.plain.resources import (
     EVENT_COLUMNS,
     RESOURCES,
@@ -17,6 +18,7 @@ from console.plain.resources import (
     note_of,
     quantile,
     responses_of,
+    router_status,
     status_of,
     time_of,
 )
@@ -31,10 +33,12 @@ from control_plane.contracts.fleet import (
     Pool,
     RequestPhase,
     RequestView,
+    RouterView,
     Snapshot,
     WorkerView,
 )
 from control_plane.contracts.kv_belief import KvBelief
+from control_plane.contracts.router_state import RouterState
 from control_plane.contracts.timeline import Timeline
 
 Line = tuple[str, str]
@@ -53,6 +57,8 @@ def related(kind: str, row: Any, snapshot: Snapshot) -> dict[str, Sequence[Any]]
         found["requests"] = [r for r in snapshot.requests if r.worker_id == row.id and r.phase.active]
     elif kind == "gateways":
         found["requests"] = [r for r in snapshot.requests if r.gateway_id == row.id and r.phase.active]
+    elif kind == "routers":
+        found["requests"] = [r for r in snapshot.requests if r.router_id == row.id and r.phase.active]
     elif kind == "pools":
         found["workers"] = [w for w in snapshot.workers if w.pool == row.name]
     elif kind == "models":
@@ -69,18 +75,23 @@ def describe(
     timeline: Timeline | None = None,
     *,
     steps: bool = False,
+    state: RouterState | None = None,
 ) -> Iterator[Line | str]:
-    """Labelled lines, then (as plain strings, already literal) tables and bars. ``timeline``: of a request."""
+    """Labelled lines, then (as plain strings, already literal) tables and bars. ``timeline``: of a request; ``state``:
+    of a router."""
     tellers: dict[str, Callable[[Any, Snapshot], Iterator[Line]]] = {
         "workers": _worker,
         "pools": _pool,
         "models": _model,
         "gateways": _gateway,
+        "routers": _router,
         "requests": _request,
         "events": _event,
         **ACCESS_TELLERS,
     }
     yield from tellers[kind](row, snapshot)
+    if state is not None:
+        yield from seen_lines(state, max_width)
     if timeline is not None and timeline.spans:
         yield ""
         room = max(1, min(max_width or 100, 100) - 2)
@@ -213,6 +224,23 @@ def _gateway(gateway: GatewayView, snapshot: Snapshot) -> Iterator[Line]:
     yield "reported", f"{figures.seconds(max(0.0, now - reported))} ago" if reported else "never"
 
 
+def _router(router: RouterView, snapshot: Snapshot) -> Iterator[Line]:
+    now = snapshot.taken_unix
+    yield "router", router.id
+    yield "status", router_status(router)
+    yield "address", router.address or figures.NONE
+    yield (
+        "process",
+        f"pid {router.pid}" + (f" · up {figures.age(now - router.started_unix)}" if router.started_unix else ""),
+    )
+    yield "requests", f"{router.in_flight} in flight · {router.queued} queued · {router.requests_total:,} since start"
+    yield "speed", f"{figures.rate(router.tokens_per_s)} tok/s"
+    yield from _latency(router.latency)
+    yield "memory", f"{figures.size(router.rss_bytes or None)} · {router.cpu_s:.1f} s of CPU"
+    reported = router.report_unix
+    yield "reported", f"{figures.seconds(max(0.0, now - reported))} ago" if reported else "never"
+
+
 def _request(request: RequestView, snapshot: Snapshot) -> Iterator[Line]:
     yield "request", request.id
     reason = f" ({request.reason})" if request.reason else ""
@@ -223,7 +251,8 @@ def _request(request: RequestView, snapshot: Snapshot) -> Iterator[Line]:
     yield (
         "caller",
         f"key {request.key_id or figures.NONE} · {request.api or 'api unknown'} · "
-        f"{'stream' if request.stream else 'plain'} · gateway {request.gateway_id}",
+        f"{'stream' if request.stream else 'plain'} · gateway {request.gateway_id}"
+        + (f" · router {request.router_id}" if request.router_id else ""),
     )
     bound = f" of ≤{request.max_tokens:,}" if request.max_tokens else ""
     cached = f" ({request.cached_tokens:,} cached)" if request.phase is not RequestPhase.QUEUED else ""

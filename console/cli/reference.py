@@ -8,7 +8,19 @@ from difflib import get_close_matches
 
 from control_plane.contracts.errors import InvalidRequest, NotFound
 
-KINDS = ("workers", "requests", "models", "pools", "gateways", "events", "keys", "operators", "audit", "conversations")
+KINDS = (
+    "workers",
+    "requests",
+    "models",
+    "pools",
+    "gateways",
+    "routers",
+    "events",
+    "keys",
+    "operators",
+    "audit",
+    "conversations",
+)
 _SHORT = {
     "w": "workers",
     "req": "requests",
@@ -28,6 +40,7 @@ _SHAPES = {
     "operators": re.compile(r"op-[0-9a-f]{12}"),
     "requests": re.compile(r"(chatcmpl-|cmpl-)?req-.+"),
     "gateways": re.compile(r"g[0-9]+"),
+    "routers": re.compile(r"r[0-9]+"),
     "workers": re.compile(r"[a-z0-9-]+-[0-9]+"),
 }
 

@@ -6,7 +6,7 @@ from importlib import metadata
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from console.doctor import access, limits, machine, places, security, software
+from console.doctor import access, limits, machine, places, routers, security, software
 from console.doctor.finding import Finding, fail, ok, warn
 from console.doctor.settings import Settings, read_settings
 from console.figures import plural
@@ -43,6 +43,11 @@ def examine(home: Home, config: Path | None, *, quick: bool) -> tuple[list[Findi
             machine.port(name, str(settings.get(f"{name}.host")), int(settings.get(f"{name}.port")), ours=ours)
             for name in ("gateway", "api")
         ]
+        if replicas := int(settings.get("router.replicas", 0)):
+            found.append(
+                machine.port("router", str(settings.get("router.host")), int(settings.get("router.port")), ours=ours)
+            )
+        found.append(routers.routers(home, replicas))
         found.append(limits.limits(str(settings.get("limits.url", "")), int(settings.get("gateway.replicas", 1))))
         found += [security.https(settings), security.mutual_tls(settings), *security.certificates(home)]
         found += [machine.disk("model cache", cache), *(places.model(pool, cache) for pool in pools)]
@@ -77,6 +82,7 @@ def _wanted_gpus(pools: list[dict[str, object]]) -> list[int] | str:
 
 def _our_ports(home: Home) -> set[int]:
     ports = {urlsplit(url).port for url in home.gateway_urls()}
+    ports |= {int(port) for address in home.router_addresses() if (port := address.rpartition(":")[2]).isdecimal()}
     if (state := home.running()) is not None:
         ports.add(int(state.api_address.rpartition(":")[2]))
     return {port for port in ports if port is not None}

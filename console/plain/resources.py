@@ -18,6 +18,7 @@ from control_plane.contracts.fleet import (
     Pool,
     RequestPhase,
     RequestView,
+    RouterView,
     Snapshot,
     WorkerPhase,
     WorkerView,
@@ -188,6 +189,42 @@ def _gateways(snapshot: Snapshot) -> Sequence[Column[GatewayView]]:
     )
 
 
+def _routers(snapshot: Snapshot) -> Sequence[Column[RouterView]]:
+    now = snapshot.taken_unix
+    return (
+        Column("NAME", lambda r: r.id, keep=9),
+        Column("STATUS", router_status, keep=8, style=_router_style),
+        Column("ADDRESS", lambda r: r.address or figures.NONE, keep=7),
+        _reported("IN-FLIGHT", lambda r: str(r.in_flight), keep=6),
+        _reported("QUEUED", lambda r: str(r.queued)),
+        _reported("REQUESTS", lambda r: figures.count(r.requests_total)),
+        _reported("TOK/S", lambda r: figures.rate(r.tokens_per_s)),
+        _latency("ttft_p50", "TTFT P50"),
+        _latency("itl_p50", "ITL P50"),
+        Column("AGE", lambda r: _since(now, r.started_unix), right=True, keep=3),
+        _latency("ttft_p99", "TTFT P99", wide=True),
+        _latency("itl_p99", "ITL P99", wide=True),
+        _reported("RSS", lambda r: figures.size(r.rss_bytes), wide=True, keep=2),
+        _reported("CPU", lambda r: f"{r.cpu_s:.1f} s", wide=True, keep=2),
+        Column("PID", lambda r: str(r.pid or figures.NONE), right=True, wide=True, keep=2),
+    )
+
+
+def _reported(
+    title: str, tell: Callable[[RouterView], str], *, wide: bool = False, keep: int = 5
+) -> Column[RouterView]:
+    """A router's own figure, which nobody knows before it has reported."""
+    return Column(title, lambda r: tell(r) if r.report_unix else figures.NONE, right=True, wide=wide, keep=keep)
+
+
+def router_status(router: RouterView) -> str:
+    return "draining" if router.draining else "ready" if router.ready else "not ready"
+
+
+def _router_style(router: RouterView) -> str:
+    return "watch" if router.draining else "good" if router.ready else "bad"
+
+
 def limits_of(gateway: GatewayView) -> str:
     """Where its rate limits are counted."""
     return {"": "local", "up": "shared", "down": "store down"}.get(gateway.limit_store, gateway.limit_store)
@@ -232,6 +269,7 @@ def _requests(snapshot: Snapshot) -> Sequence[Column[RequestView]]:
         Column("API", lambda r: r.api or figures.NONE, wide=True, keep=1),
         Column("STREAM", lambda r: "yes" if r.stream else "no", wide=True, keep=1),
         Column("GATEWAY", lambda r: r.gateway_id, wide=True, keep=1),
+        Column("ROUTER", lambda r: r.router_id or figures.NONE, wide=True, keep=1),
         Column("RETRIES", lambda r: str(r.retries), right=True, wide=True, keep=1),
         Column("REASON", lambda r: r.reason or figures.NONE, wide=True, keep=2),
     )
@@ -282,6 +320,7 @@ RESOURCES: dict[str, Resource] = {
     "pools": Resource(lambda s: s.pools, lambda p: p.name, _pools),
     "models": Resource(lambda s: s.models, lambda m: m.name, _models),
     "gateways": Resource(lambda s: s.gateways, lambda g: g.id, _gateways),
+    "routers": Resource(lambda s: s.routers, lambda r: r.id, _routers),
     "requests": Resource(lambda s: s.requests, lambda r: r.id, _requests),
     "events": Resource(lambda s: s.events, lambda e: str(e.seq), _events),
 }

@@ -46,7 +46,8 @@ def _requests(snapshot: Snapshot) -> list[str]:
 def log_targets(snapshot: Snapshot) -> list[str]:
     """Everything whose log can be read, as ``:logs`` takes it."""
     gateways = [f"gateway/{gateway.id}" for gateway in snapshot.gateways]
-    return [*(f"worker/{name}" for name in _workers(snapshot)), *gateways, "control-plane"]
+    routers = [f"router/{router.id}" for router in snapshot.routers]
+    return [*(f"worker/{name}" for name in _workers(snapshot)), *gateways, *routers, "control-plane"]
 
 
 def _scales(snapshot: Snapshot) -> list[str]:
@@ -56,12 +57,12 @@ def _scales(snapshot: Snapshot) -> list[str]:
 COMMANDS: dict[str, Spec] = {
     "workers": Spec("the system: picture, workers, plots"),
     "requests": Spec("requests that run, and those that ended lately"),
-    "pools": Spec("pools, models and gateways"),
+    "pools": Spec("pools, models, gateways and routers"),
     "events": Spec("what happened"),
     "keys": Spec("callers' keys: tenant, tier, limits, state"),
     "decisions": Spec("where requests were sent, and why"),
     "policy": Spec("tiers, tenants, routing: every part of the policy"),
-    "logs": Spec("a log, followed: worker/ID, gateway/ID, control-plane", "worker/ID", True, log_targets),
+    "logs": Spec("a log, followed: worker/ID, gateway/ID, router/ID, control-plane", "worker/ID", True, log_targets),
     "worker": Spec("one worker", "ID", False, _workers),
     "engine": Spec("a worker's engine, step by step, and its KV blocks", "ID", False, _workers),
     "request": Spec("one request", "ID", False, _requests),
@@ -88,6 +89,7 @@ ALIASES = {
     "steps": "engine",
     "models": "pools",
     "gateways": "pools",
+    "routers": "pools",
     "e": "events",
     "ev": "events",
     "k": "keys",

@@ -11,7 +11,7 @@ from typing import Final
 from control_plane.api.answering import Context, told
 from control_plane.api.routing_feed import RoutingFeed
 from control_plane.contracts.errors import InvalidRequest
-from control_plane.contracts.fleet import GatewayIdentity, RouterReport
+from control_plane.contracts.fleet import GatewayIdentity, Member, RouterEndpoint, RouterReport
 from control_plane.contracts.v1 import decision_pb2, operator_pb2_grpc, routing_pb2
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.wire.convert import from_wire, to_wire
@@ -21,6 +21,9 @@ from control_plane.fleet.routers import Session
 
 ENDPOINT_GAP_S: Final = 0.02
 """Changes of structure that come together go out together."""
+
+ROUTERS_GAP_S: Final = 0.1
+"""How often at most a gateway is told where routers are: its streams tell it how they do."""
 
 LOADS_EVERY_S: Final = 0.5
 
@@ -49,8 +52,7 @@ class FleetService(operator_pb2_grpc.FleetServicer):
             writing = asyncio.Lock()
             tasks = {
                 asyncio.create_task(self._listen(session, reports)),
-                asyncio.create_task(self._tell_routing(context, writing)),
-                asyncio.create_task(self._tell_endpoints(context, writing)),
+                *self._telling(session, context, writing),
                 asyncio.create_task(self._tell_cancels(session, context, writing)),
                 asyncio.create_task(self._ask(session, context, writing)),
             }
@@ -69,6 +71,27 @@ class FleetService(operator_pb2_grpc.FleetServicer):
     async def _listen(self, session: Session, reports: AsyncIterator[pb.RouterReport]) -> None:
         async for wire in reports:
             self._platform.routers.report(session, from_wire(wire, RouterReport))
+
+    def _telling(self, session: Session, context: Context, writing: asyncio.Lock) -> set[asyncio.Task[None]]:
+        """A gateway that asks routers hears where they are; whoever routes hears of workers, and how to choose."""
+        if session.identity.kind == Member.FRONT:
+            return {asyncio.create_task(self._tell_routers(context, writing))}
+        return {
+            asyncio.create_task(self._tell_routing(context, writing)),
+            asyncio.create_task(self._tell_endpoints(context, writing)),
+        }
+
+    async def _tell_routers(self, context: Context, writing: asyncio.Lock) -> None:
+        changes = self._platform.changes
+        told: tuple[RouterEndpoint, ...] | None = None
+        while True:
+            revision, routers = changes.revision, self._platform.snapshots.routers()
+            if routers.routers != told:
+                told = routers.routers
+                async with writing:
+                    await context.write(pb.FleetUpdate(routers=to_wire(routers, pb.RouterSet)))
+            await asyncio.sleep(ROUTERS_GAP_S)
+            await changes.after(revision, LOADS_EVERY_S)
 
     async def _tell_routing(self, context: Context, writing: asyncio.Lock) -> None:
         revision = 0

@@ -19,6 +19,7 @@ NEEDED: Final[Mapping[str, Role]] = MappingProxyType(
         "/inferdeck.v1.Operator/Events": _V,
         "/inferdeck.v1.Operator/WatchSteps": _V,
         "/inferdeck.v1.Operator/GetBlocks": _V,
+        "/inferdeck.v1.Operator/GetRouter": _V,
         "/inferdeck.v1.Operator/GetTimeline": _V,
         "/inferdeck.v1.Operator/Explain": _V,
         "/inferdeck.v1.Operator/ListDecisions": _V,

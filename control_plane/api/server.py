@@ -28,7 +28,14 @@ from control_plane.contracts.access import Role
 from control_plane.contracts.errors import Conflict, InvalidRequest
 from control_plane.contracts.identity import Peer
 from control_plane.contracts.step import TraceMode
-from control_plane.contracts.v1 import access_pb2_grpc, decision_pb2, history_pb2_grpc, operator_pb2_grpc, worker_pb2
+from control_plane.contracts.v1 import (
+    access_pb2_grpc,
+    decision_pb2,
+    history_pb2_grpc,
+    operator_pb2_grpc,
+    routing_pb2,
+    worker_pb2,
+)
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.wire.channel import SERVER_OPTIONS
 from control_plane.contracts.wire.convert import to_wire
@@ -42,7 +49,7 @@ SERVICES: Final = ("inferdeck.v1.Operator", "inferdeck.v1.Access", "inferdeck.v1
 
 PEERS: Final = {
     "/": frozenset({Peer.OPERATOR}),
-    "/inferdeck.v1.Fleet/": frozenset({Peer.GATEWAY}),
+    "/inferdeck.v1.Fleet/": frozenset({Peer.GATEWAY, Peer.ROUTER}),
     "/grpc.health.v1.Health/": frozenset(Peer),
 }
 """Who may call what, by the certificate."""
@@ -242,6 +249,10 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
     async def GetBlocks(self, request: pb.WorkerRef, context: Context) -> worker_pb2.BlockSnapshot:  # noqa: N802
         engine = engine_of(self._platform.controller, request.worker_id)
         return to_wire(await engine.blocks(), worker_pb2.BlockSnapshot)
+
+    @unary
+    async def GetRouter(self, request: pb.RouterRef, context: Context) -> routing_pb2.RouterState:  # noqa: N802
+        return to_wire(await self._platform.router_state(request.router_id), routing_pb2.RouterState)
 
     @unary
     async def CancelRequest(self, request: pb.CancelRequestRequest, context: Context) -> pb.ActionResult:  # noqa: N802

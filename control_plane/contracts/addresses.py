@@ -32,3 +32,8 @@ def is_any(host: str) -> bool:
 def wants_mutual_tls(mode: MutualTls, host: str) -> bool:
     """The one switch, for one address to listen on: "auto" protects what others can reach."""
     return mode if isinstance(mode, bool) else not is_loopback(host)
+
+
+def reachable(host: str) -> str:
+    """Where a process of this machine finds what listens on the host."""
+    return {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "::": "[::1]"}.get(host, host)

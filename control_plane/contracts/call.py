@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.fleet import ModelView, Stage
@@ -24,6 +24,9 @@ class RoutedCall:
     ``contracts.worker.Generate``. ``priority``: lower is served first, as vLLM has it. ``queue_timeout_s``: how long it
     may wait for an endpoint, in seconds; None leaves that to the router. ``session``: calls with the same one belong
     together (a conversation, an end user of a tenant), and are better served by one worker; empty: it has none.
+    ``gateway_id``: whose call it is, where the router serves several. ``attempts`` and ``ttft_s`` are of a call that
+    another router had before: how many workers and routers were lost with it, and its time to first token in seconds,
+    0 where it has none yet.
     """
 
     request_id: str
@@ -42,6 +45,9 @@ class RoutedCall:
     traceparent: str = ""
     resumed: int = 0
     session: str = ""
+    gateway_id: str = ""
+    attempts: int = 0
+    ttft_s: float = 0.0
 
 
 class CallSink(Protocol):
@@ -54,6 +60,15 @@ class CallSink(Protocol):
     def delta(self, delta: Delta) -> None: ...
 
     def failed(self, error: InferDeckError) -> None: ...
+
+
+@runtime_checkable
+class PlacedSink(Protocol):
+    """A ``CallSink`` that also hears where its call runs."""
+
+    def placed(self, worker_id: str, retries: int) -> None:
+        """From now on there; "" when it waits (again). ``retries``: how many workers have been lost with it."""
+        ...
 
 
 class CallHandle(Protocol):

@@ -6,7 +6,7 @@ Field names equal those of ``v1/operator.proto``, which documents each of them; 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 
 from control_plane.contracts.decision import DecisionAnswer
 from control_plane.contracts.kv_belief import KvBelief
@@ -118,6 +118,26 @@ class GatewayView:
 
 
 @dataclass(frozen=True, slots=True)
+class RouterView:
+    """A router that is a process of its own."""
+
+    id: str
+    pid: int
+    address: str
+    ready: bool
+    started_unix: float = 0.0
+    report_unix: float = 0.0
+    in_flight: int = 0
+    queued: int = 0
+    requests_total: int = 0
+    latency: Latency | None = None
+    tokens_per_s: float = 0.0
+    rss_bytes: int = 0
+    cpu_s: float = 0.0
+    draining: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ModelView:
     name: str
     pool: str
@@ -159,6 +179,7 @@ class RequestView:
     api: str = ""
     traceparent: str = ""
     predicted_cached_tokens: int | None = None
+    router_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +204,7 @@ class Snapshot:
     requests: tuple[RequestView, ...] = ()
     models: tuple[ModelView, ...] = ()
     events: tuple[Event, ...] = ()
+    routers: tuple[RouterView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +256,38 @@ class EndpointSet:
 
 
 @dataclass(frozen=True, slots=True)
+class RouterEndpoint:
+    """A router that gateways may ask. ``secure``: it speaks mutual TLS."""
+
+    id: str
+    address: str
+    secure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RouterSet:
+    revision: int
+    routers: tuple[RouterEndpoint, ...] = ()
+
+
+class Member(StrEnum):
+    """What joins the fleet: a gateway with its router inside, one that asks routers, or a router."""
+
+    GATEWAY = ""
+    FRONT = "front"
+    ROUTER = "router"
+
+
+@dataclass(frozen=True, slots=True)
 class GatewayIdentity:
+    """Who has joined. ``url`` is HOST:PORT of a router. ``kind`` is a ``Member``; ``secure``: see ``Endpoint``."""
+
     id: str
     pid: int
     url: str
     started_unix: float
+    kind: str = Member.GATEWAY
+    secure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +302,7 @@ class GatewayStats:
     cpu_s: float = 0.0
     reserved_tokens: int = 0
     limit_store: str = ""
+    draining: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ _BEGIN, _END = "-----BEGIN ", "-----END "
 class Peer(StrEnum):
     CONTROL_PLANE = "control-plane"
     GATEWAY = "gateway"
+    ROUTER = "router"
     WORKER = "worker"
     OPERATOR = "operator"
 

@@ -65,13 +65,16 @@ class Decisions:
         return await self._routers.questions.ask(self._joined(), question)
 
     def _joined(self) -> Sequence[Session]:
-        return [session for session in self._routers.all() if session.joined]
+        return [session for session in self._routers.all() if session.joined and session.decides]
 
     def _complain(self, request_id: str, view: RequestView | None, answers: Answers) -> None:
-        if view is not None and (session := self._routers.get(view.gateway_id)) is not None and not session.joined:
+        noun, holder = "gateway", view.gateway_id if view is not None else ""
+        if view is not None and view.router_id:
+            noun, holder = "router", view.router_id
+        if (session := self._routers.get(holder)) is not None and not session.joined:
             raise Unavailable(
-                f"gateway/{view.gateway_id} knows why request/{request_id} went where it went, and is away",
-                hint="inferdeck get gateways",
+                f"{noun}/{holder} knows why request/{request_id} went where it went, and is away",
+                hint=f"inferdeck get {noun}s",
             )
         if answers.silent:
             raise RequestTimeout(

@@ -3,6 +3,9 @@
 A sign is a heartbeat (a load sample) or progress (tokens that reached a router): a worker whose answers are slow but
 whose tokens flow is busy, not dead. An interval without a sign is a miss; ``MISSES`` in a row make it lost, and
 ``RECOVERIES`` signs in a row, each in time, make it alive again, so that one lucky answer does not flap it back.
+
+A heartbeat that comes late and tells of steps since the last one shows that the worker was at work all the while: it is
+busy, and its interval is ``BUSY_INTERVAL_S`` until ``RECOVERIES`` signs in a row have come in the usual time.
 """
 
 from __future__ import annotations
@@ -13,6 +16,9 @@ from typing import Final
 
 INTERVAL_S: Final = 1.5
 """A worker beats at least once a second; half a second is for a busy machine."""
+
+BUSY_INTERVAL_S: Final = 6.0
+"""Of a worker that was found to work on while its answers were late."""
 
 MISSES: Final = 3
 RECOVERIES: Final = 2
@@ -29,25 +35,32 @@ class Life(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """``signed_at`` is the last sign, or when the waiting for the first one began."""
+    """``signed_at`` is the last sign, or when the waiting for the first one began. ``recoveries``: signs in a row
+    that came in time, counted while it is lost or busy."""
 
     signed_at: float
     life: Life = Life.UNKNOWN
     recoveries: int = 0
+    busy: bool = False
 
-    def sign(self, now: float) -> Health:
-        """A heartbeat or progress came."""
+    def sign(self, now: float, *, worked: bool = False) -> Health:
+        """A heartbeat or progress came. ``worked``: it tells of steps since the heartbeat before it."""
+        late = now - self.signed_at
+        recoveries = self.recoveries + 1 if late <= INTERVAL_S else 1
+        busy = self.busy and recoveries < RECOVERIES
+        if worked and self.life is not Life.UNKNOWN and late > INTERVAL_S:
+            busy = True
         if self.life is not Life.LOST:
-            return Health(now, Life.ALIVE)
-        in_time = now - self.signed_at <= INTERVAL_S
-        recoveries = self.recoveries + 1 if in_time else 1
+            return Health(now, Life.ALIVE, recoveries if busy else 0, busy)
+        if worked and late <= MISSES * BUSY_INTERVAL_S:
+            return Health(now, Life.ALIVE, 0, busy)  # it was at work: too little was allowed it
         if recoveries >= RECOVERIES:
-            return Health(now, Life.ALIVE)
-        return Health(now, Life.LOST, recoveries)
+            return Health(now, Life.ALIVE, 0, busy)
+        return Health(now, Life.LOST, recoveries, busy)
 
     def misses(self, now: float) -> int:
         """Intervals in a row that have gone by without a sign."""
-        return max(0, int((now - self.signed_at) / INTERVAL_S))
+        return max(0, int((now - self.signed_at) / (BUSY_INTERVAL_S if self.busy else INTERVAL_S)))
 
     def check(self, now: float) -> Health:
         """The same health, or lost when too many signs were missed."""

@@ -105,7 +105,8 @@ class Link:
     def _heard(self, load: Load) -> None:
         worker, now = self._worker, time.monotonic()
         before = (worker.phase, worker.load.state if worker.load is not None else None)
-        worker.health = worker.health.sign(now)
+        worked = worker.load is not None and load.steps > worker.load.steps
+        worker.health = worker.health.sign(now, worked=worked)
         worker.load, worker.load_at, worker.heartbeat_unix = load, now, time.time()
         if worker.info is not None and worker.info.state is not load.state:
             worker.info = replace(worker.info, state=load.state)

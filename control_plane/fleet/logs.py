@@ -27,14 +27,16 @@ class Logs:
         self._folder = folder
 
     def names(self) -> list[str]:
-        """What can be asked for, as people say it: control-plane, a gateway's or a worker's id, preloader."""
-        return sorted(path.stem.removeprefix("worker-").removeprefix("gateway-") for path in self._folder.glob("*.log"))
+        """What can be asked for, as people say it: control-plane, a gateway's, router's or worker's id, preloader."""
+        prefixes = ("worker-", "gateway-", "router-")
+        stems = [path.stem for path in self._folder.glob("*.log")]
+        return sorted(next((s.removeprefix(p) for p in prefixes if s.startswith(p)), s) for s in stems)
 
     def find(self, target: str) -> Path:
-        """The log of a worker, a gateway ("gateway" is the first one) or the control plane. Raises NotFound."""
+        """The log of a worker, gateway ("gateway" is the first one), router or the control plane. Raises NotFound."""
         there = {path.stem: path for path in sorted(self._folder.glob("*.log"))}
-        name = target.replace("/", "-", 1) if target.startswith(("worker/", "gateway/")) else target
-        for candidate in (f"worker-{name}", f"gateway-{name}", name):
+        name = target.replace("/", "-", 1) if target.startswith(("worker/", "gateway/", "router/")) else target
+        for candidate in (f"worker-{name}", f"gateway-{name}", f"router-{name}", name):
             if candidate in there:
                 return there[candidate]
         if name == "gateway":

@@ -10,8 +10,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from control_plane.contracts.errors import NotFound
 from control_plane.contracts.fleet import RequestView, ShutdownProgress
 from control_plane.contracts.identity import Peer
+from control_plane.contracts.router_state import RouterState
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.controller import Controller
 from control_plane.fleet.decisions import Decisions
@@ -22,6 +24,8 @@ from control_plane.fleet.logs import Logs
 from control_plane.fleet.operations import Operations
 from control_plane.fleet.pools import Pools
 from control_plane.fleet.requests import Requests
+from control_plane.fleet.router_client import router_state
+from control_plane.fleet.router_processes import RouterProcesses
 from control_plane.fleet.routers import Routers
 from control_plane.fleet.snapshots import Snapshots
 from control_plane.fleet.span_export import SpanExport, check_installed
@@ -71,7 +75,19 @@ class Platform:
             str(self._keyring.peer(Peer.CONTROL_PLANE)),
         )
         self.routers = Routers(self.requests, self.changes, self.controller.progressed, self._limit_store)
-        self.gateways = Gateways(settings.gateway, home, config, self.events, self.routers, self.changes, urls_changed)
+        self.gateways = Gateways(
+            settings.gateway,
+            home,
+            config,
+            self.events,
+            self.routers,
+            self.changes,
+            urls_changed,
+            fronts=settings.router.replicas > 0,
+        )
+        self.router_processes = RouterProcesses(
+            settings.router, settings.security.mutual_tls, home, config, self.events, self.routers, self.changes
+        )
         self.operations = Operations(
             self.controller, self.pools, self.events, self.requests, self.routers, self.changes
         )
@@ -87,6 +103,7 @@ class Platform:
             self.pools,
             self.controller,
             self.gateways,
+            self.router_processes,
             self.routers,
             self.requests,
             self.events,
@@ -104,8 +121,14 @@ class Platform:
         """Take over the workers that an earlier control plane left, before anybody asks about them."""
         self.controller.step()
 
+    async def find(self) -> None:
+        """Look for the gateways and routers that an earlier control plane left. Once, before ``start``."""
+        await self.gateways.find()
+        await self.router_processes.find()
+
     def start(self) -> None:
-        """Make what is there what is wanted, from now on. ``gateways.find`` comes before."""
+        """Make what is there what is wanted, from now on. ``find`` comes before."""
+        self.router_processes.start()
         self.gateways.start()
         self._tasks.keep(self.controller.run, "controller")
         self._tasks.keep(self.logs.keep_short, "logs")
@@ -144,6 +167,9 @@ class Platform:
             gateways = [gateway.id for gateway in self.gateways.all() if gateway.pid]
             await self.gateways.stop(grace_s, self._hurry)
             self._tell(f"gateways stopped: {', '.join(gateways) or 'none ran'}")
+            if routers := [router.id for router in self.router_processes.all() if router.pid]:
+                await self.router_processes.stop(0.0, self._hurry)
+                self._tell(f"routers stopped: {', '.join(routers)}")
             workers = [worker.id for worker in self.controller.ordered() if worker.has_process]
             await asyncio.gather(self.controller.halt(0.0), self._launcher.close())
             await self.controller.sweep()
@@ -159,6 +185,20 @@ class Platform:
         finally:
             self._tell("stopped", done=True)
             self.ended.set()
+
+    async def router_state(self, router_id: str) -> RouterState:
+        """How a router that is a process of its own sees its endpoints. Raises NotFound, or Unavailable while it does
+        not answer."""
+        session = self.routers.get(router_id)
+        if session is None or not session.is_router:
+            names = ", ".join(view.id for view in self.snapshots.snapshot().routers)
+            raise NotFound(
+                f"no router named {router_id} has joined; there are: {names or 'none but those inside the gateways'}",
+                param="router_id",
+                hint="inferdeck get routers",
+            )
+        credentials = str(self._keyring.peer(Peer.CONTROL_PLANE)) if session.identity.secure else ""
+        return await router_state(session.identity.url, credentials)
 
     def _ended_requests(self, ended: Sequence[RequestView]) -> None:
         self._spans.ended(ended)
@@ -177,7 +217,7 @@ class Platform:
 
     def _remove_drafts(self) -> None:
         """Half-written files of processes that were killed while they wrote."""
-        for folder in (self._home.workers, self._home.gateways):
+        for folder in (self._home.workers, self._home.gateways, self._home.routers):
             for path in folder.glob(".*"):
                 with contextlib.suppress(OSError):
                     path.unlink()

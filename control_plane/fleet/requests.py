@@ -53,6 +53,11 @@ class Requests:
         self._end([replace(view, phase=RequestPhase.FAILED, reason="gateway_lost") for view in lost.values()])
         return len(lost)
 
+    def router_lost(self, router_id: str) -> None:
+        """A router that was a process of its own is gone: the gateways take its requests to another one, and say of
+        those that end with it."""
+        self._active.pop(router_id, None)
+
     def _end(self, requests: Sequence[RequestView]) -> None:
         self._ended.extend(requests)
         self._on_ended(requests)

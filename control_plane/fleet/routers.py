@@ -1,4 +1,4 @@
-"""The routers that have joined: one session each, what they report, and the cancels and questions that go down."""
+"""Gateways and routers that have joined: one session each, what they report, and what goes down to them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from control_plane.contracts.decision import DecisionQuestion
-from control_plane.contracts.fleet import CancelOutcome, GatewayIdentity, GatewayStats, Histogram, Latency, RouterReport
+from control_plane.contracts.fleet import (
+    CancelOutcome,
+    GatewayIdentity,
+    GatewayStats,
+    Histogram,
+    Latency,
+    Member,
+    RouterEndpoint,
+    RouterReport,
+)
 from control_plane.contracts.histogram import LatencyHistogram
 from control_plane.contracts.kv_belief import KvBelief
 from control_plane.fleet.changes import Changes
@@ -20,7 +29,7 @@ from control_plane.fleet.requests import Requests
 
 CANCEL_TIMEOUT_S: Final = 3.0
 REJOIN_S: Final = 10.0
-"""How long the requests of a gateway whose stream broke are believed to run on."""
+"""How long the requests of a router whose stream broke are believed to run on."""
 
 MOST_BELIEFS: Final = 10_000
 
@@ -46,6 +55,16 @@ class Session:
     @property
     def joined(self) -> bool:
         return self.left_at is None
+
+    @property
+    def is_router(self) -> bool:
+        """Whether it is a process of its own, that gateways ask."""
+        return self.identity.kind == Member.ROUTER
+
+    @property
+    def decides(self) -> bool:
+        """Whether it chooses endpoints, and can say why: a gateway that asks routers does not."""
+        return self.identity.kind != Member.FRONT
 
     def measure(self, now: float, report: RouterReport) -> None:
         if report.stats is not None:
@@ -104,7 +123,7 @@ class Routers:
             if old.joined:
                 self._end(old)
             if old.identity.pid != identity.pid:
-                self._requests.gateway_lost(identity.id)
+                self._gone(old)
         session = Session(identity, report_unix=time.time())
         self._sessions[identity.id] = session
         self._changes.bump()
@@ -138,12 +157,20 @@ class Routers:
             self._changes.bump()
 
     def lost(self, gateway_id: str) -> int:
-        """The gateway's process has ended: so have its requests. Returns how many."""
+        """The process has ended: so have its requests, where it was a gateway's. Returns how many."""
         session = self._sessions.pop(gateway_id, None)
         if session is not None:
             self._end(session)
         self._changes.bump()
-        return self._requests.gateway_lost(gateway_id)
+        return self._gone(session) if session is not None else self._requests.gateway_lost(gateway_id)
+
+    def endpoints(self) -> tuple[RouterEndpoint, ...]:
+        """Where gateways find the routers that are processes of their own and have joined, by id."""
+        return tuple(
+            RouterEndpoint(session.identity.id, session.identity.url, session.identity.secure)
+            for session in self.all()
+            if session.is_router and session.joined
+        )
 
     def expire(self, now: float) -> None:
         """Give up on routers that left long ago."""
@@ -174,6 +201,12 @@ class Routers:
         finally:
             self._asked.pop(request_id, None)
         return CancelOutcome(request_id, found, already_ended)
+
+    def _gone(self, session: Session) -> int:
+        if session.is_router:
+            self._requests.router_lost(session.identity.id)
+            return 0
+        return self._requests.gateway_lost(session.identity.id)
 
     def _end(self, session: Session) -> None:
         session.left_at = time.monotonic()

@@ -11,6 +11,8 @@ from control_plane.contracts.fleet import (
     GatewayView,
     ModelView,
     Pool,
+    RouterSet,
+    RouterView,
     Snapshot,
     WorkerPhase,
 )
@@ -21,6 +23,7 @@ from control_plane.fleet.events import Events
 from control_plane.fleet.gateways import Gateways
 from control_plane.fleet.pools import Pools
 from control_plane.fleet.requests import Requests
+from control_plane.fleet.router_processes import RouterProcesses
 from control_plane.fleet.routers import Routers, Session
 from control_plane.fleet.worker import Worker
 
@@ -43,6 +46,7 @@ class Snapshots:
         pools: Pools,
         controller: Controller,
         gateways: Gateways,
+        router_processes: RouterProcesses,
         routers: Routers,
         requests: Requests,
         events: Events,
@@ -53,6 +57,7 @@ class Snapshots:
         self._pools = pools
         self._controller = controller
         self._gateways = gateways
+        self._router_processes = router_processes
         self._routers = routers
         self._requests = requests
         self._events = events
@@ -80,6 +85,7 @@ class Snapshots:
             requests=(*ended, *self._requests.active()),
             models=self.models(),
             events=self._events.recent(EVENTS),
+            routers=self._router_views(now),
         )
 
     def endpoints(self) -> EndpointSet:
@@ -90,6 +96,10 @@ class Snapshots:
             endpoints=tuple(worker.endpoint(now) for worker in self._controller.ordered()),
             models=self.models(),
         )
+
+    def routers(self) -> RouterSet:
+        """Where gateways find routers that are processes of their own."""
+        return RouterSet(self._changes.revision, self._routers.endpoints())
 
     def models(self) -> tuple[ModelView, ...]:
         """Every model that is configured, with or without workers."""
@@ -140,7 +150,21 @@ class Snapshots:
         views += [
             _gateway_view(session.identity.id, session.identity.pid, session.identity.url, session, now)
             for session in self._routers.all()
-            if session.identity.id not in own and session.joined
+            if session.identity.id not in own and session.joined and not session.is_router
+        ]
+        return tuple(views)
+
+    def _router_views(self, now: float) -> tuple[RouterView, ...]:
+        """The routers that are run here, and any other that has joined."""
+        own = {member.id: member for member in self._router_processes.all()}
+        views = [
+            _router_view(member.id, member.pid, member.url, self._routers.get(member.id), now)
+            for member in own.values()
+        ]
+        views += [
+            _router_view(session.identity.id, session.identity.pid, session.identity.url, session, now)
+            for session in self._routers.all()
+            if session.identity.id not in own and session.joined and session.is_router
         ]
         return tuple(views)
 
@@ -166,4 +190,26 @@ def _gateway_view(gateway_id: str, pid: int, url: str, session: Session | None, 
         cpu_s=stats.cpu_s,
         reserved_tokens=stats.reserved_tokens,
         limit_store=stats.limit_store,
+    )
+
+
+def _router_view(router_id: str, pid: int, address: str, session: Session | None, now: float) -> RouterView:
+    if session is None:
+        return RouterView(router_id, pid, address, ready=False)
+    stats = session.stats
+    return RouterView(
+        id=router_id,
+        pid=pid,
+        address=address or session.identity.url,
+        ready=session.joined and stats.ready,
+        started_unix=session.identity.started_unix,
+        report_unix=session.report_unix,
+        in_flight=stats.in_flight,
+        queued=stats.queued,
+        requests_total=stats.requests_total,
+        latency=session.latency(now),
+        tokens_per_s=session.tokens_per_s(),
+        rss_bytes=stats.rss_bytes,
+        cpu_s=stats.cpu_s,
+        draining=stats.draining,
     )

@@ -1,4 +1,4 @@
-"""A gateway's process: the HTTP server with its router inside."""
+"""A gateway's process: the HTTP server with its router inside, or with its streams to routers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,7 @@ from prometheus_client import REGISTRY
 
 from control_plane import telemetry
 from control_plane.contracts.errors import InferDeckError, SettingsError
-from control_plane.contracts.fleet import GatewayIdentity
+from control_plane.contracts.fleet import GatewayIdentity, Member
 from control_plane.contracts.gateway_record import END_NOW, FINISH, read_record, write_record
 from control_plane.contracts.identity import Peer
 from control_plane.gateway.history.history import History
@@ -26,6 +27,7 @@ from control_plane.processes.grace import SIGNAL_GRACE_S
 from control_plane.processes.state_file import read_state
 from control_plane.router.embedded import EmbeddedRouter
 from control_plane.router.figures import RouterFigures
+from control_plane.router.remote import RemoteRouter
 from control_plane.settings import Home, Settings
 from control_plane.store import ApiKeys, Database, Turns
 from control_plane.store.journal import Journal
@@ -62,22 +64,13 @@ async def _gateway(home: Home, settings: Settings, gateway_id: str, port: int | 
         threading.Thread(
             target=sweep, args=(home.journals, Turns(database), patience), name="sweep", daemon=True
         ).start()
-        router = EmbeddedRouter(
-            router_id=gateway_id,
-            identity=lambda: GatewayIdentity(gateway_id, os.getpid(), gateway.url, gateway.started_unix),
-            fleet_address=lambda: read_state(home).get("api_address"),
-            operator_key=lambda: home.operator_key.read_text().strip(),
-            stats=gateway.stats,
-            settings=settings.router,
-            credentials=str(Keyring(home.tls).peer(Peer.GATEWAY, gateway_id)),
-            fleet_secure=lambda: bool(read_state(home).get("api_secure")),
-        )
-        REGISTRY.register(RouterFigures(router.dispatcher.placement.decisions))
+        router = _router(home, settings, gateway_id, gateway)
         stop = asyncio.Event()
         _stop_on_signals(stop, router)
         await router.start()
         record = home.gateway(gateway_id)
-        write_record(record, os.getpid(), gateway.url, settings.gateway.tls_cert)
+        fronts = settings.router.replicas > 0
+        write_record(record, os.getpid(), gateway.url, settings.gateway.tls_cert, fronts=fronts)
         try:
             await gateway.serve(router, stop, grace_s=_NO_LIMIT_S)
         finally:
@@ -87,6 +80,38 @@ async def _gateway(home: Home, settings: Settings, gateway_id: str, port: int | 
     finally:
         patience.hurry()
         database.close()
+
+
+def _router(home: Home, settings: Settings, gateway_id: str, gateway: Gateway) -> EmbeddedRouter | RemoteRouter:
+    """One inside, or the way to those that are processes of their own."""
+
+    def identity(kind: Member) -> Callable[[], GatewayIdentity]:
+        return lambda: GatewayIdentity(gateway_id, os.getpid(), gateway.url, gateway.started_unix, kind)
+
+    credentials = str(Keyring(home.tls).peer(Peer.GATEWAY, gateway_id))
+    if settings.router.replicas:
+        return RemoteRouter(
+            gateway_id=gateway_id,
+            identity=identity(Member.FRONT),
+            fleet_address=lambda: read_state(home).get("api_address"),
+            operator_key=lambda: home.operator_key.read_text().strip(),
+            stats=gateway.stats,
+            settings=settings.router,
+            credentials=credentials,
+            fleet_secure=lambda: bool(read_state(home).get("api_secure")),
+        )
+    router = EmbeddedRouter(
+        router_id=gateway_id,
+        identity=identity(Member.GATEWAY),
+        fleet_address=lambda: read_state(home).get("api_address"),
+        operator_key=lambda: home.operator_key.read_text().strip(),
+        stats=gateway.stats,
+        settings=settings.router,
+        credentials=credentials,
+        fleet_secure=lambda: bool(read_state(home).get("api_secure")),
+    )
+    REGISTRY.register(RouterFigures(router.dispatcher.placement.decisions))
+    return router
 
 
 def _bind(home: Home, settings: Settings, keys: ApiKeys, history: History, port: int, rather: int) -> Gateway:
@@ -118,7 +143,7 @@ def _bind(home: Home, settings: Settings, keys: ApiKeys, history: History, port:
     return Gateway(options(port), keys, history=history)
 
 
-def _stop_on_signals(stop: asyncio.Event, router: EmbeddedRouter) -> None:
+def _stop_on_signals(stop: asyncio.Event, router: EmbeddedRouter | RemoteRouter) -> None:
     """``FINISH``: end when all calls have. SIGTERM: give them ``SIGNAL_GRACE_S``. ``END_NOW``, or again: end them."""
     loop = asyncio.get_running_loop()
     closing: set[asyncio.Task[None]] = set()

@@ -86,10 +86,13 @@ async def _control_plane(home: Home, settings: Settings, parent_fd: int | None) 
         api_credentials = await asyncio.to_thread(_credentials, keyring, settings)
         api = ApiServer(platform, operator_key, access, HomeSecret(home.api_key), api_credentials)
         check_port("api.port", settings.api.host, settings.api.port, settings)
-        await platform.gateways.find()
+        await platform.find()
         for gateway in platform.gateways.all():
             if not gateway.pid:
                 check_port("gateway.port", settings.gateway.host, platform.gateways.port(gateway.id), settings)
+        for router in platform.router_processes.all():
+            if not router.pid:
+                check_port("router.port", settings.router.host, platform.router_processes.port(router.id), settings)
         state.api_secure = bool(api_credentials)
         state.api_address = api.bind(settings.api.host, settings.api.port)
         state.write()
@@ -106,12 +109,16 @@ def _credentials(keyring: Keyring, settings: Settings) -> str:
     if settings.gateway.tls == "local":
         keyring.ensure_server(settings.gateway.host)
     mode, hosts = settings.security.mutual_tls, {settings.api.host, WORKER_HOST}
+    if settings.router.replicas:
+        hosts.add(settings.router.host)
     if not any(wants_mutual_tls(mode, host) for host in hosts):
         return ""
     own = keyring.ensure_peer(Peer.CONTROL_PLANE)
     keyring.ensure_peer(Peer.OPERATOR)
     for number in range(1, settings.gateway.replicas + 1):
         keyring.ensure_peer(Peer.GATEWAY, f"g{number}")
+    for number in range(1, settings.router.replicas + 1):
+        keyring.ensure_peer(Peer.ROUTER, f"r{number}")
     return str(own) if wants_mutual_tls(mode, settings.api.host) else ""
 
 

@@ -7,6 +7,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from control_plane.contracts.addresses import reachable
 from control_plane.contracts.identity import Peer
 from control_plane.contracts.worker_spec import start_ticks
 from control_plane.settings import Home, Settings
@@ -39,7 +40,7 @@ class StateFile:
             "pid": os.getpid(),
             "start_ticks": start_ticks(os.getpid()),
             "control_plane_id": self.platform.id,
-            "api_address": f"{_reachable(host)}:{port}",
+            "api_address": f"{reachable(host)}:{port}",
             "gateway_urls": [url.replace("//0.0.0.0:", "//127.0.0.1:") for url in self.platform.gateways.urls()],
             "api_key_path": str(self._home.api_key),
             "operator_key_path": str(self._home.operator_key),
@@ -56,10 +57,6 @@ class StateFile:
         draft.write_text(json.dumps(values, indent=1))
         draft.chmod(0o600)
         draft.replace(self._home.state)
-
-
-def _reachable(host: str) -> str:
-    return {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "::": "[::1]"}.get(host, host)
 
 
 def read_state(home: Home) -> dict[str, Any]:

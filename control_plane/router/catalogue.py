@@ -20,6 +20,11 @@ class Catalogue:
     def update(self, models: tuple[ModelView, ...]) -> None:
         self._models = {view.name: view for view in models}
 
+    @property
+    def known(self) -> bool:
+        """Whether the fleet has spoken."""
+        return self._models is not None
+
     def all(self) -> tuple[ModelView, ...]:
         """Every model, with the workers that are ready and connected."""
         ready = {

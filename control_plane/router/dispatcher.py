@@ -159,7 +159,8 @@ class Dispatcher:
                 self._drain(request.model)
             return
         request.progress(delta, now)
-        request.delivered = request.begun = True
+        if not request.delivered:
+            request.arrived()
         if finish is not None and request.finish != "length":
             request.finish = finish.reason.name.lower()
         if delta.done is not None:

@@ -1,4 +1,8 @@
-"""The router inside a gateway process: one hop less for every token."""
+"""The router, wherever it lives: inside a gateway process, one hop less for every token, or in one of its own.
+
+It does not know which. Who hosts it says under which identity it joins the fleet and whose figures it reports; a
+gateway then calls it, and ``server.RouterServer`` calls it for gateways elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,7 @@ from control_plane.contracts.fleet import (
     GatewayIdentity,
     GatewayStats,
     ModelView,
+    RouterSet,
 )
 from control_plane.contracts.routing import BUILT_IN, Routing
 from control_plane.router.beliefs import Beliefs
@@ -36,16 +41,16 @@ from control_plane.settings.model import RouterSettings
 _log = logging.getLogger(__name__)
 
 QUEUE_LIMIT = 1024
-"""Calls that may wait in one gateway. Beyond it they are told so at once."""
+"""Calls that may wait in one router. Beyond it they are told so at once."""
 
 
 class EmbeddedRouter:
     """Implements ``contracts.call.Router``. Everything happens on the loop that ``start`` runs on.
 
-    ``identity`` is asked when the router joins, so the gateway's port may be chosen late. ``fleet_address`` gives the
+    ``identity`` is asked when the router joins, so the host's port may be chosen late. ``fleet_address`` gives the
     control plane's address, or None while there is none, ``fleet_secure`` whether it speaks mutual TLS; they and
     ``operator_key`` are asked at every attempt. ``credentials`` is the file by which this router proves who it is.
-    ``stats`` are the gateway's own; the router puts in how many calls wait. Raises SettingsError for an unknown
+    ``stats`` are the host's own; the router puts in how many calls wait. Raises SettingsError for an unknown
     profile.
     """
 
@@ -129,6 +134,24 @@ class EmbeddedRouter:
     def ready(self) -> bool:
         return self.dispatcher.catalogue.any_ready()
 
+    def max_context(self, model: str) -> int:
+        """Tokens of prompt and output, as the workers say it where the fleet does not; 0 where nobody does."""
+        return self.dispatcher.catalogue.max_context(model)
+
+    @property
+    def joined(self) -> bool:
+        """Whether it has heard of the fleet; until then it refuses every call."""
+        return self.dispatcher.catalogue.known
+
+    @property
+    def in_flight(self) -> int:
+        """Calls that were submitted and have not ended."""
+        return len(self._ledger)
+
+    @property
+    def profile(self) -> str:
+        return self.dispatcher.placement.profile.name
+
     async def tokenizer_files(self, model: str) -> TokenizerBundle:
         self.dispatcher.catalogue.get(model)
         return await self._tokenizers.get(model)
@@ -137,6 +160,9 @@ class EmbeddedRouter:
 
     def apply(self, update: EndpointSet) -> None:
         self.dispatcher.apply(update)
+
+    def routers(self, update: RouterSet) -> None:
+        """It needs none beside it."""
 
     def route(self, routing: Routing) -> None:
         """Take over how operators want endpoints to be chosen from now on. A profile of a newer version that this

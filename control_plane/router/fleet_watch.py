@@ -17,7 +17,14 @@ import grpc
 
 from control_plane.contracts.decision import DecisionAnswer, DecisionQuestion
 from control_plane.contracts.errors import SettingsError
-from control_plane.contracts.fleet import CancelOutcome, EndpointSet, GatewayIdentity, GatewayStats, RequestView
+from control_plane.contracts.fleet import (
+    CancelOutcome,
+    EndpointSet,
+    GatewayIdentity,
+    GatewayStats,
+    RequestView,
+    RouterSet,
+)
 from control_plane.contracts.identity import Peer
 from control_plane.contracts.routing import Routing
 from control_plane.contracts.v1 import decision_pb2
@@ -45,6 +52,10 @@ class Reported(Protocol):
     """What the watch speaks for."""
 
     def apply(self, update: EndpointSet) -> None: ...
+
+    def routers(self, update: RouterSet) -> None:
+        """Where routers are; only to a gateway that has none inside."""
+        ...
 
     def route(self, routing: Routing) -> None: ...
 
@@ -162,6 +173,11 @@ class FleetWatch:
                 _log.info("joined the control plane", extra={"endpoints": len(update.endpoints.endpoints)})
             self._heard = True
             self._reported.apply(from_wire(update.endpoints, EndpointSet))
+        elif kind == "routers":
+            if not self._heard:
+                _log.info("joined the control plane", extra={"routers": len(update.routers.routers)})
+            self._heard = True
+            self._reported.routers(from_wire(update.routers, RouterSet))
         elif kind == "routing":
             self._reported.route(from_wire(update.routing, Routing))
         elif kind == "cancel":
@@ -214,7 +230,8 @@ class FleetWatch:
             self._outcomes = outcomes + self._outcomes
             raise
         gap_s = min(REPORT_EVERY_S, max(SHORTEST_GAP_S, spent_s / BUILDING_SHARE))
-        return gap_s, REPORT_EVERY_S if account.active or account.ended else IDLE_REPORT_EVERY_S
+        busy = account.active or account.ended or report.stats.in_flight
+        return gap_s, REPORT_EVERY_S if busy else IDLE_REPORT_EVERY_S
 
 
 def _to_wire(account: Account, outcomes: list[CancelOutcome], stats: GatewayStats) -> pb.RouterReport:
@@ -257,4 +274,5 @@ def _request_to_wire(view: RequestView) -> pb.RequestView:
         api=view.api,
         traceparent=view.traceparent,
         predicted_cached_tokens=view.predicted_cached_tokens,
+        router_id=view.router_id,
     )

@@ -29,8 +29,8 @@ class Account:
 class Ledger:
     """While nobody takes reports, the oldest of more than ``UNREPORTED_LIMIT`` ended requests are forgotten."""
 
-    def __init__(self, gateway_id: str) -> None:
-        self._gateway_id = gateway_id
+    def __init__(self, router_id: str) -> None:
+        self._router_id = router_id
         self._active: dict[str, Request] = {}
         self._ended: deque[RequestView] = deque(maxlen=UNREPORTED_LIMIT)
         self._remembered: OrderedDict[str, None] = OrderedDict()
@@ -53,7 +53,7 @@ class Ledger:
         """The one way out for every request."""
         del self._active[request.call.request_id]
         request.ended(phase, reason, now)
-        self._ended.append(request.view(self._gateway_id, now))
+        self._ended.append(request.view(self._router_id, now))
         self._remembered[request.call.request_id] = None
         if len(self._remembered) > REMEMBERED_LIMIT:
             self._remembered.popitem(last=False)
@@ -73,7 +73,7 @@ class Ledger:
 
     def take(self, now: float) -> Account:
         account = Account(
-            tuple(request.view(self._gateway_id, now) for request in self._active.values()),
+            tuple(request.view(self._router_id, now) for request in self._active.values()),
             tuple(self._ended),
             {worker_id: meter.take() for worker_id, meter in self._meters.items() if meter},
         )

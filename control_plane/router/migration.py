@@ -17,7 +17,7 @@ def obstacle(call: RoutedCall, said: int) -> str:
     """What keeps this call from going on elsewhere after so many tokens, as the end of a sentence; empty where nothing
     does."""
     sampling = call.sampling
-    if said >= sampling.max_tokens:
+    if call.resumed + said >= sampling.max_tokens:
         return "only the end of the answer was still to come"
     if sampling.n > 1:
         return "several choices of one call cannot go on elsewhere"
@@ -30,4 +30,6 @@ def obstacle(call: RoutedCall, said: int) -> str:
 
 def continued(call: RoutedCall, said: Sequence[int]) -> RoutedCall:
     """The call for the next worker, after these tokens have been delivered."""
-    return replace(call, prompt_token_ids=[*call.prompt_token_ids, *said], resumed=len(said)) if said else call
+    if not said:
+        return call
+    return replace(call, prompt_token_ids=[*call.prompt_token_ids, *said], resumed=call.resumed + len(said))

@@ -55,6 +55,26 @@ def cancelled_at_worker() -> RequestCancelled:
     return RequestCancelled("The request was cancelled at its worker.", retry=False)
 
 
+def no_router() -> Unavailable:
+    return _unavailable("No router can be reached.", DropReason.NO_CAPACITY)
+
+
+def no_router_in_time(waited_s: float) -> Unavailable:
+    return _unavailable(f"No router could be reached in {waited_s:.0f} s.", DropReason.NO_CAPACITY)
+
+
+def router_lost(output_tokens: int, attempts: int, why: str = "") -> WorkerLost:
+    """The router went away for the last time. ``attempts``: workers and routers lost with the call, this one included;
+    ``why`` it did not go on."""
+    reason = f": {why}" if why else ""
+    if output_tokens:
+        return WorkerLost(f"The call's router was lost after {output_tokens} tokens{reason}.")
+    lost = "its router was" if attempts == 1 else f"{attempts} workers and routers, one after the other, were"
+    return WorkerLost(
+        f"The request could not be run: {lost} lost before the first token.", retry=False if attempts > 1 else None
+    )
+
+
 def worker_lost(output_tokens: int, attempts: int, why: str = "") -> WorkerLost:
     """The worker went away for the last time: in mid-answer, or before the first token. ``why`` it did not go on."""
     if output_tokens:
@@ -78,7 +98,7 @@ def engine_failed(attempts: int) -> InternalError:
 
 def check_context(call: RoutedCall, max_context: int) -> None:
     """Raise for a call that could not fit, however idle the workers are; ``max_context`` 0 is unknown."""
-    prompt, output = len(call.prompt_token_ids), call.sampling.max_tokens
+    prompt, output = len(call.prompt_token_ids) - call.resumed, call.sampling.max_tokens
     if max_context and prompt + output > max_context:
         raise InvalidRequest(
             f"This model's maximum context length is {max_context} tokens. You requested {prompt + output} tokens "

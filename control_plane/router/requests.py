@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from control_plane.contracts.call import CallSink, RoutedCall
+from control_plane.contracts.call import CallSink, PlacedSink, RoutedCall
 from control_plane.contracts.fleet import RequestPhase, RequestView, Stage
 from control_plane.contracts.histogram import LatencyHistogram
 from control_plane.contracts.worker import Delta, Done
@@ -47,6 +47,7 @@ class Request:
         "_last",
         "_lasts",
         "_owner",
+        "_placed",
         "aborted",
         "attempts",
         "begun",
@@ -96,16 +97,16 @@ class Request:
         self.number = 0
         self.charge = 0.0
         self.attempts = 0
-        self.retries = 0
+        self.retries = call.attempts
         self.tried: set[str] = set()
         self.queued_mono = now
         self.deadline = 0.0
         self.dispatched_mono = 0.0
-        self.first_mono = 0.0
+        self.first_mono = call.arrival_mono + call.ttft_s if call.ttft_s else 0.0
         self.end_mono = 0.0
-        self.output_tokens = 0
+        self.output_tokens = call.resumed
         self.delivered = False
-        self.begun = False
+        self.begun = call.resumed > 0
         self.said: list[int] = []
         self.aborted = False
         self.finish = ""
@@ -121,6 +122,7 @@ class Request:
         self.shelf: Shelf | None = None
         self._last = 0.0
         self._lasts: dict[int, float] | None = {} if self.choices > 1 else None
+        self._placed = sink.placed if isinstance(sink, PlacedSink) else None
         self._gaps: dict[int, int] = {}
 
     @property
@@ -142,6 +144,8 @@ class Request:
         self.meter = meter
         self.dispatched_mono = now
         self.phase = RequestPhase.DISPATCHED
+        if self._placed is not None:
+            self._placed(self.worker_id, self.retries)
 
     def returned(self, now: float) -> None:
         """Its attempt came to nothing, and it looks for an endpoint again."""
@@ -154,7 +158,9 @@ class Request:
         self.meter = None
         self.queued_mono = now
         self.phase = RequestPhase.QUEUED
-        self.output_tokens = len(self.said)
+        self.output_tokens = self.call.resumed + len(self.said)
+        if self._placed is not None:
+            self._placed("", self.retries)
 
     def token(self, delta: Delta, now: float) -> None:
         """Once per token: count it, time it, pass it on. The delta is one token of choice 0 and nothing else."""
@@ -167,7 +173,8 @@ class Request:
             gaps[bucket] = gaps.get(bucket, 0) + 1
         else:
             self._time(0, now)
-        self.delivered = self.begun = True
+        if not self.delivered:
+            self.arrived()
         self.sink.delta(delta)
 
     def take(self, delta: Delta, now: float) -> None:
@@ -176,8 +183,17 @@ class Request:
             self._owner.ending(self, delta, now)
             return
         self.progress(delta, now)
-        self.delivered = self.begun = True
+        if not self.delivered:
+            self.arrived()
         self.sink.delta(delta)
+
+    def arrived(self) -> None:
+        """The present attempt has something to say. Where an earlier one had as well, this one has taken it up."""
+        self.delivered = True
+        if self.begun and self.call.stream:
+            self.phase = RequestPhase.DECODING
+            self._owner.first_token(self)
+        self.begun = True
 
     def progress(self, delta: Delta, now: float) -> None:
         count = len(delta.token_ids)
@@ -232,8 +248,9 @@ class Request:
             if self.meter is not None:
                 self.meter.add_ttft(self.first_mono - self.call.arrival_mono)
 
-    def view(self, gateway_id: str, now: float) -> RequestView:
-        """As operators see it; ``now`` is monotonic and counts for a request that goes on.
+    def view(self, router_id: str, now: float) -> RequestView:
+        """As operators see it; ``now`` is monotonic and counts for a request that goes on. A call that names no gateway
+        is of the one that the router is inside of.
 
         The time to first token of a plain call is the worker's own account of it, known at the end; the gaps of a
         plain call are not known.
@@ -241,7 +258,7 @@ class Request:
         call, arrival = self.call, self.call.arrival_mono
         return RequestView(
             id=call.request_id,
-            gateway_id=gateway_id,
+            gateway_id=call.gateway_id or router_id,
             model=call.model,
             phase=self.phase,
             worker_id=self.worker_id,
@@ -249,7 +266,7 @@ class Request:
             reason=self.reason,
             stream=call.stream,
             arrival_unix=call.arrival_unix,
-            prompt_tokens=len(call.prompt_token_ids),
+            prompt_tokens=len(call.prompt_token_ids) - call.resumed,
             cached_tokens=self.done.cached_tokens if self.done else 0,
             output_tokens=self.output_tokens,
             max_tokens=call.sampling.max_tokens * self.choices,
@@ -261,6 +278,7 @@ class Request:
             api=call.api,
             traceparent=call.traceparent,
             predicted_cached_tokens=self.predicted_tokens,
+            router_id=router_id if call.gateway_id else "",
         )
 
     def _untold(self, end: float) -> list[Stage]:

@@ -36,7 +36,7 @@ class Home:
     def create(self) -> None:
         """Make the folders that are missing; a home that is made here is its owner's only."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for folder in (self.logs, self.workers, self.gateways, self.journals):
+        for folder in (self.logs, self.workers, self.gateways, self.routers, self.journals):
             folder.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -79,6 +79,11 @@ class Home:
         return self.root / "run" / "gateways"
 
     @property
+    def routers(self) -> Path:
+        """Records of router processes."""
+        return self.root / "run" / "routers"
+
+    @property
     def journals(self) -> Path:
         """What gateways have delivered and the store does not have yet."""
         return self.root / "run" / "journals"
@@ -89,7 +94,7 @@ class Home:
         return self.root / "tls"
 
     def log(self, name: str) -> Path:
-        """The log of "control-plane", "preloader", "gateway-ID" or "worker-ID"."""
+        """The log of "control-plane", "preloader", "gateway-ID", "router-ID" or "worker-ID"."""
         return self.logs / f"{name}.log"
 
     def spec(self, worker_id: str) -> Path:
@@ -100,3 +105,6 @@ class Home:
 
     def gateway(self, gateway_id: str) -> Path:
         return self.gateways / f"{gateway_id}.json"
+
+    def router(self, router_id: str) -> Path:
+        return self.routers / f"{router_id}.json"

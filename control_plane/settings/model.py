@@ -62,11 +62,18 @@ class StoreSettings:
 @dataclass(frozen=True, slots=True)
 class RouterSettings:
     """``retries``: other workers tried before the first token. ``queue_timeout_s``: how long a call waits while
-    no worker has shown its model's tokenizer yet, in seconds; for a worker after that, as long as its tier says."""
+    no worker has shown its model's tokenizer yet, in seconds; for a worker after that, as long as its tier says.
+
+    ``replicas``: routers that are processes of their own, which every gateway shares its calls out among; 0: each
+    gateway has its router inside. ``host`` and ``port``: where these listen, for gateways; port 0 takes any free one,
+    else the n-th listens on ``port`` + n - 1."""
 
     profile: str = "prefix_aware"
     retries: int = 2
     queue_timeout_s: float = 30.0
+    replicas: int = 0
+    host: str = "127.0.0.1"
+    port: int = 0
 
 
 @dataclass(frozen=True, slots=True)

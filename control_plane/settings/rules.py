@@ -15,6 +15,7 @@ KeyPath = tuple[str | int, ...]
 Problem = tuple[KeyPath, str]
 
 ENGINES: Final = ("vllm", "sim", "scripted")
+MOST_ROUTERS: Final = 64
 _DTYPES: Final = ("auto", "bfloat16", "float16", "float32", "half", "float")
 _HTTP: Final = re.compile(r"https?://[^/\s]+")
 _VALKEY: Final = re.compile(r"(valkey|redis)s?://([^/\s]*@)?[^/\s:@]+(:\d{1,5})?(/\d+)?(\?\S*)?")
@@ -45,11 +46,33 @@ def check(settings: Settings) -> Iterator[Problem]:
         yield ("router", "retries"), "cannot be negative"
     if not 0 <= router.queue_timeout_s <= 3600:
         yield ("router", "queue_timeout_s"), "0 to 3600 seconds"
+    yield from ((("router", key), message) for key, message in _replicas(settings))
     if settings.limits.url and not _VALKEY.fullmatch(settings.limits.url):
         yield ("limits", "url"), "an URL is needed, like valkey://HOST:6379/0, or rediss:// for TLS"
     if (endpoint := settings.telemetry.otlp_endpoint) and not _HTTP.match(endpoint):
         yield ("telemetry", "otlp_endpoint"), "an URL is needed, like http://127.0.0.1:4318/v1/traces"
     yield from _pools(settings.pools)
+
+
+def _replicas(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Routers that are processes of their own."""
+    gateway, api, router = settings.gateway, settings.api, settings.router
+    if not 0 <= router.replicas <= MOST_ROUTERS:
+        yield "replicas", f"0 (each gateway has its router inside) to {MOST_ROUTERS}"
+        return
+    if not router.host:
+        yield "host", "an address to listen on is needed"
+    if not 0 <= router.port <= 65535:
+        yield "port", f"{router.port} is not a port; 1 to 65535, or 0 for any free one"
+    elif router.port and router.replicas:
+        last = router.port + router.replicas - 1
+        if last > 65535:
+            yield "replicas", f"{router.replicas} routers from port {router.port} on go beyond port 65535"
+        if api.port and api.host == router.host and router.port <= api.port <= last:
+            yield "port", f"{api.port} is the operators' API's port already (api.port)"
+        first_gateway, last_gateway = gateway.port, gateway.port + gateway.replicas - 1
+        if gateway.port and gateway.host == router.host and first_gateway <= last and router.port <= last_gateway:
+            yield "port", f"gateways listen there already (gateway.port {gateway.port})"
 
 
 def _protection(gateway: GatewaySettings) -> Iterator[tuple[str, str]]:

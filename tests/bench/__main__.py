@@ -47,12 +47,12 @@ ROWS: dict[str, Callable[[Stack], Awaitable[Figures]]] = {
 }
 
 
-async def measure(names: list[str], repetitions: int, workers: int, *, secure: bool) -> Report:
+async def measure(names: list[str], repetitions: int, workers: int, *, secure: bool, routers: int = 0) -> Report:
     report = Report()
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    async with running_stack(workers, secure=secure, delay_s=STEP_S, max_num_seqs=64) as stack:
+    async with running_stack(workers, secure=secure, routers=routers, delay_s=STEP_S, max_num_seqs=64) as stack:
         await warm_up(stack)
         for repetition in range(repetitions):
             report.add("calibration", {"loop_ns": await asyncio.to_thread(calibration_ns)})
@@ -70,6 +70,7 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--tls", action="store_true", help="HTTPS to the gateway, mutual TLS inside")
+    parser.add_argument("--routers", type=int, default=0, help="routers that are processes of their own")
     parser.add_argument("--json", type=Path, help="write every figure of every repetition to this file")
     parser.add_argument("--gate", action="store_true", help="exit 1 if a median misses its target")
     arguments = parser.parse_args()
@@ -77,7 +78,9 @@ def main() -> int:
         parser.error(f"no row {sorted(unknown)[0]}; there are {', '.join(ROWS)}")
     names = [name for name in ROWS if not arguments.rows or name in arguments.rows]
     try:
-        report = uvloop.run(measure(names, arguments.repetitions, arguments.workers, secure=arguments.tls))
+        report = uvloop.run(
+            measure(names, arguments.repetitions, arguments.workers, secure=arguments.tls, routers=arguments.routers)
+        )
     except asyncio.CancelledError:
         return 143
     print(report.table())

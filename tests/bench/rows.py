@@ -104,6 +104,7 @@ async def stream_own_clocks(stack: Stack, *, streams: int = 32, rounds: int = 3,
 
 async def _streams(stack: Stack, request: Callable[[int], bytes], streams: int, rounds: int, tokens: int) -> Figures:
     gateway, workers = CpuMeter([stack.gateway_pid]), CpuMeter(stack.worker_pids)
+    routers = CpuMeter(stack.router_pids)
     started = time.monotonic()
     tally = await closed_loop(
         stack, request, connections=streams, total=streams * rounds, stream=True, stagger_s=STAGGER_S
@@ -113,6 +114,7 @@ async def _streams(stack: Stack, request: Callable[[int], bytes], streams: int, 
     return {
         "gateway_cpu_ms_per_1000_chunks": gateway.used() * 1e6 / chunks,
         "worker_cpu_ms_per_1000_chunks": workers.used() * 1e6 / chunks,
+        **({"router_cpu_ms_per_1000_chunks": routers.used() * 1e6 / chunks} if stack.router_pids else {}),
         "chunks_per_s": chunks / elapsed,
         "events_per_token": tally.events / chunks,
         "gap_p50_ms": statistics.median(tally.gaps_s) * 1e3,

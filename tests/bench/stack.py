@@ -39,6 +39,8 @@ class Stack:
     trace: Path
     tls: ssl.SSLContext | None = None
     """For connections to the gateway, where it is HTTPS."""
+    router_pids: tuple[int, ...] = ()
+    """Of routers that are processes of their own."""
 
 
 @asynccontextmanager
@@ -47,19 +49,21 @@ async def running_stack(
     *,
     config: str = "",
     secure: bool = False,
+    routers: int = 0,
     start_timeout_s: float = START_TIMEOUT_S,
     **engine_args: Any,
 ) -> AsyncIterator[Stack]:
     """A stack with its own home and free ports; every process of it has ended afterwards.
 
     Without a ``config`` (TOML, with port 0 everywhere) its workers are scripted, with these arguments of their engine;
-    ``secure`` then is HTTPS outside and mutual TLS inside.
+    ``secure`` then is HTTPS outside and mutual TLS inside, ``routers`` how many are processes of their own.
     """
     with tempfile.TemporaryDirectory(prefix="inferdeck-bench-") as folder:
         home = Path(folder)
         trace = home / "trace.jsonl"
         path = home / "config.toml"
-        path.write_text(config or _scripted_config(workers, {"trace_path": str(trace), **engine_args}, secure))
+        engine_args = {"trace_path": str(trace), **engine_args}
+        path.write_text(config or _scripted_config(workers, engine_args, secure, routers))
         read_end, write_end = os.pipe()
         try:
             process = await _start(home, path, read_end)
@@ -72,8 +76,9 @@ async def running_stack(
             os.close(write_end)
 
 
-def _scripted_config(workers: int, engine_args: dict[str, Any], secure: bool) -> str:
+def _scripted_config(workers: int, engine_args: dict[str, Any], secure: bool, routers: int = 0) -> str:
     lines = ["[gateway]", "port = 0", *(['tls = "local"', "[security]", "mutual_tls = true"] if secure else [])]
+    lines += ["[router]", f"replicas = {routers}"] if routers else []
     lines += ["[api]", "port = 0", "[[pool]]", 'name = "bench"', f'model = "{MODEL}"']
     lines += ['engine = "scripted"', f"replicas = {workers}", "[pool.engine_args]"]
     lines += [f"{name} = {json.dumps(value)}" for name, value in engine_args.items()]
@@ -115,9 +120,14 @@ async def _serving(
                     worker_addresses=tuple(item.address for item in announced),
                     trace=trace,
                     tls=tls,
+                    router_pids=tuple(json.loads(path.read_text())["pid"] for path in _routers(home)),
                 )
         await asyncio.sleep(0.1)
     raise RuntimeError(f"the stack did not come up: {(home / 'serve.out').read_text()[-4000:]}")
+
+
+def _routers(home: Path) -> list[Path]:
+    return sorted((home / "run" / "routers").glob("*.json"))
 
 
 def _announcements(home: Path) -> list[Announcement]:

@@ -9,7 +9,7 @@ import pytest
 
 from control_plane.contracts.errors import InvalidRequest, NotFound, RequestRefused, Unavailable
 from control_plane.contracts.worker import FinishReason
-from tests.integration.router.rig import MODEL, Rig, WaitingSink, rig, until, worker_requests
+from tests.integration.router.rig import MODEL, Rig, WaitingSink, remote_rig, rig, until, worker_requests
 from tests.scripted_worker import ScriptedServer, scripted_server
 from workers.tokenizer_bundle import tokenizer_hash
 
@@ -20,14 +20,15 @@ async def worker() -> AsyncIterator[ScriptedServer]:
         yield server
 
 
-@pytest.fixture(params=["embedded"])
+@pytest.fixture(params=["embedded", "remote"])
 async def routed(request: pytest.FixtureRequest, worker: ScriptedServer) -> AsyncIterator[Rig]:
-    async with rig([worker]) as made:
+    async with (rig if request.param == "embedded" else remote_rig)([worker]) as made:
         yield made
 
 
 async def test_a_stream_arrives_token_by_token_and_ends_once(routed: Rig) -> None:
     handle, sink = routed.submit({"text": "one two three", "tokens": 12})
+    await sink.begun()
     assert handle.worker_id == "scripted-1"
     await sink.end()
     assert sink.error is None

@@ -14,7 +14,7 @@ from console.tui.app import ConsoleApp
 from console.tui.messages import Heard, LinkLost, Timed
 from console.tui.render.look import PLAIN, RICH_LOOK, SIXTEEN_COLOURS, Look
 from console.tui.screens.confirm import ConfirmScreen
-from control_plane.contracts.fleet import DrainProgress, Pool, Snapshot, WorkerPhase
+from control_plane.contracts.fleet import DrainProgress, Latency, Pool, RouterView, Snapshot, WorkerPhase
 from tests.decisions import decision, moved, waited
 from tests.snapshots.memory import NOW, MemoryPlatform, snapshot, timeline_of
 
@@ -97,6 +97,21 @@ def sick(moment: Snapshot) -> Snapshot:
     return replace(moment, workers=workers, pools=(Pool("smollm2", "smollm2-135m", "vllm", 4, 2, 4),))
 
 
+def routed(moment: Snapshot) -> Snapshot:
+    """Three routers that are processes of their own: one is starting again, one stops."""
+    now = moment.taken_unix
+    latency = Latency(60, 240, 0.21, 1.9, 8000, 0.046, 0.09)
+    up = RouterView("r1", 41, "127.0.0.1:9001", True, now - 3700, now - 1, 5, 1, 840, latency, 212.0, 64 << 20, 31.0)
+    return replace(
+        moment,
+        routers=(
+            up,
+            RouterView("r2", 0, "127.0.0.1:9002", ready=False),
+            replace(up, id="r3", pid=43, address="127.0.0.1:9003", ready=False, draining=True),
+        ),
+    )
+
+
 def lose(app: ConsoleApp, platform: MemoryPlatform, clock: list[float]) -> None:
     clock[0] += 42
     app.on_link_lost(LinkLost("cannot reach the control plane at 127.0.0.1:8090: connection refused"))
@@ -150,6 +165,15 @@ def test_a_request_with_what_its_engine_steps_say(snap_compare: Compare, size: t
 @pytest.mark.parametrize("size", [SMALL, LARGE])
 def test_worker(snap_compare: Compare, size: tuple[int, int]) -> None:
     assert seen(snap_compare, size, "worker smollm2-1")
+
+
+@pytest.mark.parametrize("size", [SMALL, MIDDLE, LARGE])
+def test_pools_with_routers_of_their_own(snap_compare: Compare, size: tuple[int, int]) -> None:
+    assert seen(snap_compare, size, "pools", change=routed)
+
+
+def test_system_with_routers_of_their_own(snap_compare: Compare) -> None:
+    assert seen(snap_compare, MIDDLE, change=routed)
 
 
 def test_pools(snap_compare: Compare) -> None:

@@ -8,6 +8,7 @@ from console.cli.commands import (
     down,
     doctor,
     demo,
+    router,
     console,
     version,
     get,

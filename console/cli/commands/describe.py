@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,11 +16,12 @@ from console.cli.reference import not_found, references, singular
 from console.plain.terminal import out, paint, width
 from console.text import fit, literal, pad, wrap
 from console.text import width as width_of
-from control_plane.contracts.errors import InvalidRequest, NotFound, RequestTimeout, Unavailable
+from control_plane.contracts.errors import InferDeckError, InvalidRequest, NotFound, RequestTimeout, Unavailable
 
 if TYPE_CHECKING:
     from console.client import OperatorClient
     from control_plane.contracts.decision import DecisionView
+    from control_plane.contracts.router_state import RouterState
 
 _LABEL = 12
 
@@ -45,7 +46,8 @@ async def describe(
 
     Also about a gateway, model, operator, conversation or entry of the audit.
 
-    A request is shown with its stages as a waterfall, and with what its engine's steps say of each.
+    A router that is a process of its own is asked how it sees each worker. A request is shown with its stages as a
+    waterfall, and with what its engine's steps say of each.
     """
     from console.cli.describe import describe as tell
     from console.cli.describe import related
@@ -68,6 +70,7 @@ async def describe(
         told, snapshot = await listings(client, kinds, everything=True, finished_requests=True)
         assert snapshot is not None
         there = {request.id for request in snapshot.requests}
+        states = {name: await _state(client, name) for kind, name in wanted if kind == "routers" and name}
         timelines = {
             name: await client.timeline(name) for kind, name in wanted if kind == "requests" and name and name in there
         }
@@ -83,9 +86,11 @@ async def describe(
         row = found[-1]
         timeline = timelines.get(name or "") if kind == "requests" else None
         if output in (Format.JSON, Format.YAML):
-            extra = {
+            extra: dict[str, Any] = {
                 other: [data_of(entry) for entry in entries] for other, entries in related(kind, row, snapshot).items()
             }
+            if kind == "routers" and (state := states[name or ""]) is not None:
+                extra["seen"] = data_of(state)
             if timeline is not None:
                 extra["spans"] = [data_of(span) for span in timeline.spans]
                 extra["decisions"] = [decision_data(decision) for decision in explained[name or ""][0]]
@@ -97,7 +102,8 @@ async def describe(
         if number:
             out("")
         room = width(sys.stdout)
-        _write(tell(kind, row, snapshot, room, timeline, steps=steps), room)
+        state = states.get(name or "") if kind == "routers" else None
+        _write(tell(kind, row, snapshot, room, timeline, steps=steps, state=state), room)
         if kind == "requests" and name in explained:
             out("")
             _write(_why_there(place, name, *explained[name]), room)
@@ -123,6 +129,14 @@ def _why_there(place: Place, name: str, decisions: Sequence[DecisionView], troub
             yield "" if number else "why there", line
     if decisions:
         yield "", place.command("explain", name)
+
+
+async def _state(client: OperatorClient, name: str) -> RouterState | None:
+    """How a router sees its endpoints; None where it does not answer: what is known of it is told all the same."""
+    try:
+        return await client.router(name)
+    except InferDeckError:
+        return None
 
 
 def _write(lines: Iterable[tuple[str, str] | str], room: int | None) -> None:

@@ -31,8 +31,8 @@ async def down(
 ) -> None:
     """Stop the platform and everything that belongs to it.
 
-    Gateways first, then workers, then the control plane. Requests that run may end by themselves within the grace;
-    where any do, a terminal is asked first, and without one to cut them off at once (--now) needs --yes. Cleans up
+    Gateways first, then routers, workers and the control plane. Requests that run may end by themselves within the
+    grace; where any do, a terminal is asked first, and without one to cut them off at once (--now) needs --yes. Cleans up
     after a control plane that was killed, and succeeds when nothing is left to stop.
     """
     from console.stopping import stop

@@ -20,7 +20,7 @@ async def get(
         list[str] | None,
         typer.Argument(
             metavar="TYPE[/NAME] [NAME]...",
-            help="workers, requests, models, pools, gateways, events, keys, operators, audit or conversations.",
+            help="workers, requests, models, pools, gateways, routers, events, keys, operators, audit, conversations.",
             show_default=False,
         ),
     ] = None,
@@ -31,7 +31,7 @@ async def get(
 ) -> None:
     """List what there is: workers, requests, pools, keys and the like.
 
-    workers, requests, models, pools, gateways, events, keys, operators, audit and conversations.
+    workers, requests, models, pools, gateways, routers, events, keys, operators, audit and conversations.
 
     With one name, -o json prints one object instead of a list.
     """

@@ -1,4 +1,4 @@
-"""``logs``: what a worker, a gateway or the control plane wrote."""
+"""``logs``: what a worker, a gateway, a router or the control plane wrote."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ CONTROL_PLANE = "control-plane"
 @command("logs", LOOK, Effect.LOOKS)
 async def logs(
     place: Place,
-    of: Annotated[str, typer.Argument(metavar="NAME", help="A worker, a gateway, or control-plane.")] = CONTROL_PLANE,
+    of: Annotated[
+        str, typer.Argument(metavar="NAME", help="A worker, a gateway, a router, or control-plane.")
+    ] = CONTROL_PLANE,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with new lines as they come.")] = False,
     tail: Annotated[int, typer.Option("--tail", metavar="N", min=1, max=1_000_000, help="The last lines.")] = 200,
     output: OutputOption = Format.TABLE,
@@ -54,7 +56,8 @@ async def logs(
             await _print(client.logs(name, tail_lines=tail, follow=follow), name, output)
         except NotFound as error:
             snapshot = await client.get_snapshot()
-            known = [*(w.id for w in snapshot.workers), *(g.id for g in snapshot.gateways), CONTROL_PLANE]
+            known = [worker.id for worker in snapshot.workers] + [gateway.id for gateway in snapshot.gateways]
+            known += [*(router.id for router in snapshot.routers), CONTROL_PLANE]
             raise _unknown(name, known, place) from error
 
 
@@ -62,8 +65,8 @@ def target_of(word: str) -> str:
     kind, slash, _ = word.partition("/")
     if not slash:
         return word
-    if kind_of(kind) not in ("workers", "gateways"):
-        raise InvalidRequest(f"{word} has no log; workers, gateways and {CONTROL_PLANE} have", param="name")
+    if kind_of(kind) not in ("workers", "gateways", "routers"):
+        raise InvalidRequest(f"{word} has no log; workers, gateways, routers and {CONTROL_PLANE} have", param="name")
     return bare_name(word, kind_of(kind))
 
 
@@ -98,7 +101,7 @@ def log_files(home: Home) -> dict[str, Path]:
     """The logs that lie in a home, by the name of what wrote them."""
     found = {}
     for path in sorted((home.path / "logs").glob("*.log")):
-        found[path.stem.removeprefix("worker-").removeprefix("gateway-")] = path
+        found[path.stem.removeprefix("worker-").removeprefix("gateway-").removeprefix("router-")] = path
     return found
 
 

@@ -99,7 +99,8 @@ def totals(snapshot: Snapshot) -> dict[str, Any]:
         "workers_desired": sum(pool.desired for pool in snapshot.pools),
         "running": sum(load.running for load in loads),
         "waiting": sum(load.waiting for load in loads),
-        "queued": sum(gateway.queued for gateway in snapshot.gateways),
+        "queued": sum(gateway.queued for gateway in snapshot.gateways)
+        + sum(router.queued for router in snapshot.routers),
         "kv_usage": sum(load.used_blocks for load in loads) / blocks if blocks else None,
         "tokens_per_s": sum(load.tokens_per_s for load in loads) if loads else None,
     }

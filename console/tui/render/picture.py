@@ -107,7 +107,11 @@ def _router(view: View, look: Look) -> _Box:
         _figure(look, count(phases.count(RequestPhase.DECODING) if known_now else None), "decoding"),
         _figure(look, percent(cached / prompt if prompt else None), "prefix hits"),
     ]
-    return _Box("router", rows, look.palette.watch if queued else look.palette.edge)
+    routers = view.snapshot.routers if view.snapshot else ()
+    up = sum(router.ready for router in routers)
+    title = f"router {up} of {len(routers)}" if up < len(routers) else f"router ×{up}" if routers else "router"
+    edge = look.palette.bad if up < len(routers) else look.palette.watch if queued else look.palette.edge
+    return _Box(title, rows, edge)
 
 
 def _pools(view: View, look: Look, width: int) -> _Box:
@@ -163,6 +167,10 @@ def _pair(look: Look, word: str, p50: float | None, p99: float) -> list[Span]:
 
 
 def _latency(view: View) -> Latency:
-    """The latency that callers see; with several gateways the worst of them, since quantiles do not add."""
-    every = [gateway.latency for gateway in view.snapshot.gateways if gateway.latency] if view.snapshot else []
+    """The latency that callers see; with several routers the worst of them, since quantiles do not add. A router that
+    is inside its gateway is told of with that."""
+    snapshot = view.snapshot
+    told = [gateway.latency for gateway in snapshot.gateways] if snapshot else []
+    told += [router.latency for router in snapshot.routers] if snapshot else []
+    every = [latency for latency in told if latency]
     return max(every, key=lambda latency: latency.ttft_p99, default=Latency())

@@ -43,7 +43,7 @@ class EventsScreen(DeckScreen):
         kind, _, name = subject.partition("/")
         if kind in ("worker", "request") and name:
             deck.go(Route(kind, name))
-        elif kind in ("pool", "gateway", "model"):
+        elif kind in ("pool", "gateway", "router", "model"):
             deck.go(Route("pools"))
         else:
             deck.tell(f"there is nothing to open for {subject or 'this event'}")

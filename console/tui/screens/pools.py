@@ -1,4 +1,4 @@
-"""Pools, the models they serve, and the gateways in front."""
+"""Pools, the models they serve, the gateways in front, and routers that are processes of their own."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from console.tui.live.board import View
 from console.tui.order import Verb
 from console.tui.screens.deck_screen import DeckScreen
 from console.tui.widgets.lines import Lines
-from console.tui.widgets.pool_tables import gateway_table, model_table, pool_table
+from console.tui.widgets.pool_tables import gateway_table, model_table, pool_table, router_table
 from console.tui.widgets.table import Table
 
-_TABLES = ("pools", "models", "gateways")
+_TABLES = ("pools", "models", "gateways", "routers")
 
 
 class PoolsScreen(DeckScreen):
@@ -25,7 +25,7 @@ class PoolsScreen(DeckScreen):
     BINDINGS: ClassVar[list[BindingType]] = [("tab", "next(1)", ""), ("shift+tab", "next(-1)", "")]
 
     def body(self) -> Iterator[Widget]:
-        tables: tuple[Widget, ...] = (pool_table(), model_table(), gateway_table())
+        tables: tuple[Widget, ...] = (pool_table(), model_table(), gateway_table(), router_table())
         for name, table in zip(_TABLES, tables, strict=True):
             yield Lines(name=f"{name}-title")
             yield table
@@ -47,15 +47,19 @@ class PoolsScreen(DeckScreen):
             "pools": view.pools,
             "models": snapshot.models if snapshot else (),
             "gateways": snapshot.gateways if snapshot else (),
+            "routers": snapshot.routers if snapshot else (),
         }
+        for widget in (self.query_one("#routers-title", Lines), self._table("routers")):
+            widget.display = bool(items["routers"])
         for name in _TABLES:
             self.query_one(f"#{name}-title", Lines).put([[(f" {name}", palette.title)]])
             self._table(name).show(items[name], view)
 
     def action_next(self, by: int) -> None:
-        focused = [self._table(name).has_focus for name in _TABLES]
+        tables = [table for name in _TABLES if (table := self._table(name)).display]
+        focused = [table.has_focus for table in tables]
         index = focused.index(True) if True in focused else 0
-        self._table(_TABLES[(index + by) % len(_TABLES)]).focus()
+        tables[(index + by) % len(tables)].focus()
 
     def filter(self, needle: str) -> None:
         for name in _TABLES:

@@ -129,7 +129,7 @@ def describe(
         ("model", request.model),
         ("worker", request.worker_id),
         ("key", request.key_id),
-        ("gateway", request.gateway_id),
+        ("gateway", request.gateway_id + (f" · router {request.router_id}" if request.router_id else "")),
         ("api", f"{request.api or 'call'}, {'stream' if request.stream else 'whole answer'}"),
         ("arrived", clock(request.arrival_unix)),
         ("prompt", _prompt(request)),

@@ -1,4 +1,4 @@
-"""Pools, models and gateways: three small tables."""
+"""Pools, models, gateways and routers: small tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from console.tui.render.figures import UNKNOWN, age, count, duration, percent, r
 from console.tui.render.look import Look
 from console.tui.render.spans import Spans
 from console.tui.widgets.table import Column, Context, Table
-from control_plane.contracts.fleet import GatewayView, ModelView, Pool
+from control_plane.contracts.fleet import GatewayView, ModelView, Pool, RouterView
 
 
 def pool_table() -> Table[Pool]:
@@ -20,6 +20,17 @@ def model_table() -> Table[ModelView]:
 def gateway_table() -> Table[GatewayView]:
     return Table(
         GATEWAYS, lambda gateway: gateway.id, _gateway_words, empty="no gateway", can_mark=False, name="gateways"
+    )
+
+
+def router_table() -> Table[RouterView]:
+    return Table(
+        ROUTERS,
+        lambda router: router.id,
+        lambda router: f"{router.id} {router.address}",
+        empty="inside the gateways",
+        can_mark=False,
+        name="routers",
     )
 
 
@@ -53,7 +64,19 @@ def _gateway_state(gateway: GatewayView, at: Context) -> Spans:
     return [(f"{at.look.glyphs.failed} not ready", at.look.palette.bad)]
 
 
-def _gateway_latency(gateway: GatewayView, at: Context) -> Spans:
+def _router_state(router: RouterView, at: Context) -> Spans:
+    palette, glyphs = at.look.palette, at.look.glyphs
+    if router.draining:
+        return [(f"{glyphs.starting} draining", palette.watch)]
+    return [(f"{glyphs.ready} ready", palette.good)] if router.ready else [(f"{glyphs.failed} not ready", palette.bad)]
+
+
+def _told(router: RouterView, text: str, at: Context) -> Spans:
+    """A figure of its own; unknown while it has not reported."""
+    return _text(text if router.report_unix else "", at.look)
+
+
+def _gateway_latency(gateway: GatewayView | RouterView, at: Context) -> Spans:
     latency = gateway.latency
     if latency is None or not latency.ttft_count:
         return _text("", at.look)
@@ -114,5 +137,18 @@ GATEWAYS: tuple[Column[GatewayView], ...] = (
     Column("memory", 7, lambda gateway, at: _text(size(gateway.rss_bytes or None), at.look), rank=6, right=True),
     Column(
         "up", 6, lambda gateway, at: _text(age(at.view.now_unix - gateway.started_unix), at.look), rank=7, right=True
+    ),
+)
+ROUTERS: tuple[Column[RouterView], ...] = (
+    Column("state", 12, _router_state),
+    Column("router", 8, lambda router, at: [(router.id, at.look.palette.title)]),
+    Column("address", 24, lambda router, at: _text(router.address, at.look), grow=1),
+    Column("flight", 6, lambda router, at: _told(router, count(router.in_flight), at), right=True),
+    Column("queued", 6, lambda router, at: _told(router, count(router.queued), at), rank=1, right=True),
+    Column("tok/s", 5, lambda router, at: _told(router, rate(router.tokens_per_s), at), rank=1, right=True),
+    Column("TTFT p50 p99", 13, _gateway_latency, rank=4, right=True),
+    Column("memory", 7, lambda router, at: _text(size(router.rss_bytes or None), at.look), rank=6, right=True),
+    Column(
+        "up", 6, lambda router, at: _told(router, age(at.view.now_unix - router.started_unix), at), rank=7, right=True
     ),
 )

@@ -57,7 +57,7 @@ class WatchRequest(_message.Message):
     def __init__(self, interval_s: _Optional[float] = ..., finished_requests: _Optional[bool] = ...) -> None: ...
 
 class Snapshot(_message.Message):
-    __slots__ = ("revision", "taken_unix", "control_plane_id", "version", "pools", "workers", "gateways", "requests", "models", "events")
+    __slots__ = ("revision", "taken_unix", "control_plane_id", "version", "pools", "workers", "gateways", "requests", "models", "events", "routers")
     REVISION_FIELD_NUMBER: _ClassVar[int]
     TAKEN_UNIX_FIELD_NUMBER: _ClassVar[int]
     CONTROL_PLANE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -68,6 +68,7 @@ class Snapshot(_message.Message):
     REQUESTS_FIELD_NUMBER: _ClassVar[int]
     MODELS_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
+    ROUTERS_FIELD_NUMBER: _ClassVar[int]
     revision: int
     taken_unix: float
     control_plane_id: str
@@ -78,7 +79,8 @@ class Snapshot(_message.Message):
     requests: _containers.RepeatedCompositeFieldContainer[RequestView]
     models: _containers.RepeatedCompositeFieldContainer[ModelView]
     events: _containers.RepeatedCompositeFieldContainer[Event]
-    def __init__(self, revision: _Optional[int] = ..., taken_unix: _Optional[float] = ..., control_plane_id: _Optional[str] = ..., version: _Optional[str] = ..., pools: _Optional[_Iterable[_Union[Pool, _Mapping]]] = ..., workers: _Optional[_Iterable[_Union[WorkerView, _Mapping]]] = ..., gateways: _Optional[_Iterable[_Union[GatewayView, _Mapping]]] = ..., requests: _Optional[_Iterable[_Union[RequestView, _Mapping]]] = ..., models: _Optional[_Iterable[_Union[ModelView, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ...) -> None: ...
+    routers: _containers.RepeatedCompositeFieldContainer[RouterView]
+    def __init__(self, revision: _Optional[int] = ..., taken_unix: _Optional[float] = ..., control_plane_id: _Optional[str] = ..., version: _Optional[str] = ..., pools: _Optional[_Iterable[_Union[Pool, _Mapping]]] = ..., workers: _Optional[_Iterable[_Union[WorkerView, _Mapping]]] = ..., gateways: _Optional[_Iterable[_Union[GatewayView, _Mapping]]] = ..., requests: _Optional[_Iterable[_Union[RequestView, _Mapping]]] = ..., models: _Optional[_Iterable[_Union[ModelView, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., routers: _Optional[_Iterable[_Union[RouterView, _Mapping]]] = ...) -> None: ...
 
 class Pool(_message.Message):
     __slots__ = ("name", "model", "engine", "desired", "ready", "observed", "source")
@@ -225,6 +227,38 @@ class GatewayView(_message.Message):
     limit_store: str
     def __init__(self, id: _Optional[str] = ..., pid: _Optional[int] = ..., url: _Optional[str] = ..., ready: _Optional[bool] = ..., started_unix: _Optional[float] = ..., report_unix: _Optional[float] = ..., in_flight: _Optional[int] = ..., queued: _Optional[int] = ..., requests_total: _Optional[int] = ..., responses: _Optional[_Mapping[int, int]] = ..., latency: _Optional[_Union[Latency, _Mapping]] = ..., tokens_per_s: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., cpu_s: _Optional[float] = ..., reserved_tokens: _Optional[int] = ..., limit_store: _Optional[str] = ...) -> None: ...
 
+class RouterView(_message.Message):
+    __slots__ = ("id", "pid", "address", "ready", "started_unix", "report_unix", "in_flight", "queued", "requests_total", "latency", "tokens_per_s", "rss_bytes", "cpu_s", "draining")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
+    STARTED_UNIX_FIELD_NUMBER: _ClassVar[int]
+    REPORT_UNIX_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    LATENCY_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_PER_S_FIELD_NUMBER: _ClassVar[int]
+    RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CPU_S_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    pid: int
+    address: str
+    ready: bool
+    started_unix: float
+    report_unix: float
+    in_flight: int
+    queued: int
+    requests_total: int
+    latency: Latency
+    tokens_per_s: float
+    rss_bytes: int
+    cpu_s: float
+    draining: bool
+    def __init__(self, id: _Optional[str] = ..., pid: _Optional[int] = ..., address: _Optional[str] = ..., ready: _Optional[bool] = ..., started_unix: _Optional[float] = ..., report_unix: _Optional[float] = ..., in_flight: _Optional[int] = ..., queued: _Optional[int] = ..., requests_total: _Optional[int] = ..., latency: _Optional[_Union[Latency, _Mapping]] = ..., tokens_per_s: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., cpu_s: _Optional[float] = ..., draining: _Optional[bool] = ...) -> None: ...
+
 class ModelView(_message.Message):
     __slots__ = ("name", "pool", "source", "max_context", "ready_workers", "engine")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -242,7 +276,7 @@ class ModelView(_message.Message):
     def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., source: _Optional[str] = ..., max_context: _Optional[int] = ..., ready_workers: _Optional[int] = ..., engine: _Optional[str] = ...) -> None: ...
 
 class RequestView(_message.Message):
-    __slots__ = ("id", "gateway_id", "worker_id", "model", "key_id", "phase", "reason", "stream", "arrival_unix", "prompt_tokens", "cached_tokens", "output_tokens", "max_tokens", "ttft_s", "itl_p50_s", "duration_s", "retries", "stages", "api", "traceparent", "predicted_cached_tokens")
+    __slots__ = ("id", "gateway_id", "worker_id", "model", "key_id", "phase", "reason", "stream", "arrival_unix", "prompt_tokens", "cached_tokens", "output_tokens", "max_tokens", "ttft_s", "itl_p50_s", "duration_s", "retries", "stages", "api", "traceparent", "predicted_cached_tokens", "router_id")
     ID_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -264,6 +298,7 @@ class RequestView(_message.Message):
     API_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     PREDICTED_CACHED_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    ROUTER_ID_FIELD_NUMBER: _ClassVar[int]
     id: str
     gateway_id: str
     worker_id: str
@@ -285,7 +320,8 @@ class RequestView(_message.Message):
     api: str
     traceparent: str
     predicted_cached_tokens: int
-    def __init__(self, id: _Optional[str] = ..., gateway_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., model: _Optional[str] = ..., key_id: _Optional[str] = ..., phase: _Optional[_Union[RequestPhase, str]] = ..., reason: _Optional[str] = ..., stream: _Optional[bool] = ..., arrival_unix: _Optional[float] = ..., prompt_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., max_tokens: _Optional[int] = ..., ttft_s: _Optional[float] = ..., itl_p50_s: _Optional[float] = ..., duration_s: _Optional[float] = ..., retries: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[Stage, _Mapping]]] = ..., api: _Optional[str] = ..., traceparent: _Optional[str] = ..., predicted_cached_tokens: _Optional[int] = ...) -> None: ...
+    router_id: str
+    def __init__(self, id: _Optional[str] = ..., gateway_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., model: _Optional[str] = ..., key_id: _Optional[str] = ..., phase: _Optional[_Union[RequestPhase, str]] = ..., reason: _Optional[str] = ..., stream: _Optional[bool] = ..., arrival_unix: _Optional[float] = ..., prompt_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., max_tokens: _Optional[int] = ..., ttft_s: _Optional[float] = ..., itl_p50_s: _Optional[float] = ..., duration_s: _Optional[float] = ..., retries: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[Stage, _Mapping]]] = ..., api: _Optional[str] = ..., traceparent: _Optional[str] = ..., predicted_cached_tokens: _Optional[int] = ..., router_id: _Optional[str] = ...) -> None: ...
 
 class Stage(_message.Message):
     __slots__ = ("name", "start_s", "duration_s")
@@ -304,6 +340,12 @@ class WorkerRef(_message.Message):
     worker_id: str
     dry_run: bool
     def __init__(self, worker_id: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class RouterRef(_message.Message):
+    __slots__ = ("router_id",)
+    ROUTER_ID_FIELD_NUMBER: _ClassVar[int]
+    router_id: str
+    def __init__(self, router_id: _Optional[str] = ...) -> None: ...
 
 class DrainWorkerRequest(_message.Message):
     __slots__ = ("worker_id", "timeout_s", "dry_run")
@@ -452,19 +494,23 @@ class RouterReport(_message.Message):
     def __init__(self, identity: _Optional[_Union[GatewayIdentity, _Mapping]] = ..., active: _Optional[_Iterable[_Union[RequestView, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[RequestView, _Mapping]]] = ..., stats: _Optional[_Union[GatewayStats, _Mapping]] = ..., ttft: _Optional[_Mapping[str, Histogram]] = ..., itl: _Optional[_Mapping[str, Histogram]] = ..., cancels: _Optional[_Iterable[_Union[CancelOutcome, _Mapping]]] = ..., answers: _Optional[_Iterable[_Union[_decision_pb2.DecisionAnswer, _Mapping]]] = ..., kv_beliefs: _Optional[_Iterable[_Union[KvBelief, _Mapping]]] = ...) -> None: ...
 
 class GatewayIdentity(_message.Message):
-    __slots__ = ("id", "pid", "url", "started_unix")
+    __slots__ = ("id", "pid", "url", "started_unix", "kind", "secure")
     ID_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
     URL_FIELD_NUMBER: _ClassVar[int]
     STARTED_UNIX_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SECURE_FIELD_NUMBER: _ClassVar[int]
     id: str
     pid: int
     url: str
     started_unix: float
-    def __init__(self, id: _Optional[str] = ..., pid: _Optional[int] = ..., url: _Optional[str] = ..., started_unix: _Optional[float] = ...) -> None: ...
+    kind: str
+    secure: bool
+    def __init__(self, id: _Optional[str] = ..., pid: _Optional[int] = ..., url: _Optional[str] = ..., started_unix: _Optional[float] = ..., kind: _Optional[str] = ..., secure: _Optional[bool] = ...) -> None: ...
 
 class GatewayStats(_message.Message):
-    __slots__ = ("ready", "in_flight", "queued", "requests_total", "responses", "output_tokens_total", "rss_bytes", "cpu_s", "reserved_tokens", "limit_store")
+    __slots__ = ("ready", "in_flight", "queued", "requests_total", "responses", "output_tokens_total", "rss_bytes", "cpu_s", "reserved_tokens", "limit_store", "draining")
     class ResponsesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -482,6 +528,7 @@ class GatewayStats(_message.Message):
     CPU_S_FIELD_NUMBER: _ClassVar[int]
     RESERVED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     LIMIT_STORE_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
     ready: bool
     in_flight: int
     queued: int
@@ -492,7 +539,8 @@ class GatewayStats(_message.Message):
     cpu_s: float
     reserved_tokens: int
     limit_store: str
-    def __init__(self, ready: _Optional[bool] = ..., in_flight: _Optional[int] = ..., queued: _Optional[int] = ..., requests_total: _Optional[int] = ..., responses: _Optional[_Mapping[int, int]] = ..., output_tokens_total: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., cpu_s: _Optional[float] = ..., reserved_tokens: _Optional[int] = ..., limit_store: _Optional[str] = ...) -> None: ...
+    draining: bool
+    def __init__(self, ready: _Optional[bool] = ..., in_flight: _Optional[int] = ..., queued: _Optional[int] = ..., requests_total: _Optional[int] = ..., responses: _Optional[_Mapping[int, int]] = ..., output_tokens_total: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., cpu_s: _Optional[float] = ..., reserved_tokens: _Optional[int] = ..., limit_store: _Optional[str] = ..., draining: _Optional[bool] = ...) -> None: ...
 
 class Histogram(_message.Message):
     __slots__ = ("buckets",)
@@ -518,16 +566,36 @@ class CancelOutcome(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., found: _Optional[bool] = ..., already_ended: _Optional[bool] = ...) -> None: ...
 
 class FleetUpdate(_message.Message):
-    __slots__ = ("endpoints", "cancel", "routing", "question")
+    __slots__ = ("endpoints", "cancel", "routing", "question", "routers")
     ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
     CANCEL_FIELD_NUMBER: _ClassVar[int]
     ROUTING_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
+    ROUTERS_FIELD_NUMBER: _ClassVar[int]
     endpoints: EndpointSet
     cancel: CancelCommand
     routing: _routing_pb2.Routing
     question: _decision_pb2.DecisionQuestion
-    def __init__(self, endpoints: _Optional[_Union[EndpointSet, _Mapping]] = ..., cancel: _Optional[_Union[CancelCommand, _Mapping]] = ..., routing: _Optional[_Union[_routing_pb2.Routing, _Mapping]] = ..., question: _Optional[_Union[_decision_pb2.DecisionQuestion, _Mapping]] = ...) -> None: ...
+    routers: RouterSet
+    def __init__(self, endpoints: _Optional[_Union[EndpointSet, _Mapping]] = ..., cancel: _Optional[_Union[CancelCommand, _Mapping]] = ..., routing: _Optional[_Union[_routing_pb2.Routing, _Mapping]] = ..., question: _Optional[_Union[_decision_pb2.DecisionQuestion, _Mapping]] = ..., routers: _Optional[_Union[RouterSet, _Mapping]] = ...) -> None: ...
+
+class RouterSet(_message.Message):
+    __slots__ = ("revision", "routers")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    ROUTERS_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    routers: _containers.RepeatedCompositeFieldContainer[RouterEndpoint]
+    def __init__(self, revision: _Optional[int] = ..., routers: _Optional[_Iterable[_Union[RouterEndpoint, _Mapping]]] = ...) -> None: ...
+
+class RouterEndpoint(_message.Message):
+    __slots__ = ("id", "address", "secure")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    SECURE_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    address: str
+    secure: bool
+    def __init__(self, id: _Optional[str] = ..., address: _Optional[str] = ..., secure: _Optional[bool] = ...) -> None: ...
 
 class EndpointSet(_message.Message):
     __slots__ = ("revision", "endpoints", "models")

@@ -5,6 +5,7 @@ import warnings
 
 from control_plane.contracts.v1 import decision_pb2 as control__plane_dot_contracts_dot_v1_dot_decision__pb2
 from control_plane.contracts.v1 import operator_pb2 as control__plane_dot_contracts_dot_v1_dot_operator__pb2
+from control_plane.contracts.v1 import routing_pb2 as control__plane_dot_contracts_dot_v1_dot_routing__pb2
 from control_plane.contracts.v1 import worker_pb2 as control__plane_dot_contracts_dot_v1_dot_worker__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -100,6 +101,11 @@ class OperatorStub:
                 '/inferdeck.v1.Operator/GetBlocks',
                 request_serializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerRef.SerializeToString,
                 response_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.BlockSnapshot.FromString,
+                _registered_method=True)
+        self.GetRouter = channel.unary_unary(
+                '/inferdeck.v1.Operator/GetRouter',
+                request_serializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.RouterRef.SerializeToString,
+                response_deserializer=control__plane_dot_contracts_dot_v1_dot_routing__pb2.RouterState.FromString,
                 _registered_method=True)
         self.Inject = channel.unary_unary(
                 '/inferdeck.v1.Operator/Inject',
@@ -216,6 +222,13 @@ class OperatorServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetRouter(self, request, context):
+        """A router that is a process of its own, asked how it sees each endpoint.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Inject(self, request, context):
         """Make a simulated worker fail, end its failures, or tell those it has.
         """
@@ -318,6 +331,11 @@ def add_OperatorServicer_to_server(servicer, server):
                     servicer.GetBlocks,
                     request_deserializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerRef.FromString,
                     response_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.BlockSnapshot.SerializeToString,
+            ),
+            'GetRouter': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRouter,
+                    request_deserializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.RouterRef.FromString,
+                    response_serializer=control__plane_dot_contracts_dot_v1_dot_routing__pb2.RouterState.SerializeToString,
             ),
             'Inject': grpc.unary_unary_rpc_method_handler(
                     servicer.Inject,
@@ -696,6 +714,33 @@ class Operator:
             '/inferdeck.v1.Operator/GetBlocks',
             control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerRef.SerializeToString,
             control__plane_dot_contracts_dot_v1_dot_worker__pb2.BlockSnapshot.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRouter(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/inferdeck.v1.Operator/GetRouter',
+            control__plane_dot_contracts_dot_v1_dot_operator__pb2.RouterRef.SerializeToString,
+            control__plane_dot_contracts_dot_v1_dot_routing__pb2.RouterState.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,7 +1,7 @@
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -37,3 +37,63 @@ class RoutingProfile(_message.Message):
     picker: str
     temperature: float
     def __init__(self, weights: _Optional[_Mapping[str, float]] = ..., picker: _Optional[str] = ..., temperature: _Optional[float] = ...) -> None: ...
+
+class RouterState(_message.Message):
+    __slots__ = ("router_id", "pid", "started_unix", "profile", "queued", "draining", "gateways", "endpoints")
+    ROUTER_ID_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    STARTED_UNIX_FIELD_NUMBER: _ClassVar[int]
+    PROFILE_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    GATEWAYS_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
+    router_id: str
+    pid: int
+    started_unix: float
+    profile: str
+    queued: int
+    draining: bool
+    gateways: _containers.RepeatedCompositeFieldContainer[RoutedGateway]
+    endpoints: _containers.RepeatedCompositeFieldContainer[SeenEndpoint]
+    def __init__(self, router_id: _Optional[str] = ..., pid: _Optional[int] = ..., started_unix: _Optional[float] = ..., profile: _Optional[str] = ..., queued: _Optional[int] = ..., draining: _Optional[bool] = ..., gateways: _Optional[_Iterable[_Union[RoutedGateway, _Mapping]]] = ..., endpoints: _Optional[_Iterable[_Union[SeenEndpoint, _Mapping]]] = ...) -> None: ...
+
+class RoutedGateway(_message.Message):
+    __slots__ = ("id", "in_flight")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    in_flight: int
+    def __init__(self, id: _Optional[str] = ..., in_flight: _Optional[int] = ...) -> None: ...
+
+class SeenEndpoint(_message.Message):
+    __slots__ = ("worker_id", "instance_id", "model", "ready", "connected", "cordoned", "requests", "sequences", "tokens", "others", "kv_usage", "sample_age_s", "failures", "refusing_s")
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_FIELD_NUMBER: _ClassVar[int]
+    CORDONED_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCES_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    OTHERS_FIELD_NUMBER: _ClassVar[int]
+    KV_USAGE_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_AGE_S_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    REFUSING_S_FIELD_NUMBER: _ClassVar[int]
+    worker_id: str
+    instance_id: str
+    model: str
+    ready: bool
+    connected: bool
+    cordoned: bool
+    requests: int
+    sequences: int
+    tokens: float
+    others: int
+    kv_usage: float
+    sample_age_s: float
+    failures: int
+    refusing_s: float
+    def __init__(self, worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., model: _Optional[str] = ..., ready: _Optional[bool] = ..., connected: _Optional[bool] = ..., cordoned: _Optional[bool] = ..., requests: _Optional[int] = ..., sequences: _Optional[int] = ..., tokens: _Optional[float] = ..., others: _Optional[int] = ..., kv_usage: _Optional[float] = ..., sample_age_s: _Optional[float] = ..., failures: _Optional[int] = ..., refusing_s: _Optional[float] = ...) -> None: ...

@@ -11,6 +11,13 @@ from control_plane.contracts.worker import CallError, Delta, Done, Finish, Finis
 
 def frame_to_wire(seq: int, sent_unix: float, deltas: Iterable[Delta]) -> pb.WorkerFrame:
     """What one step produced, as one frame. The order is kept within each call, not between calls."""
+    frame = pb.WorkerFrame(seq=seq, sent_unix=sent_unix)
+    fill_frame(frame, deltas)
+    return frame
+
+
+def fill_frame(frame: pb.WorkerFrame, deltas: Iterable[Delta]) -> None:
+    """Into a frame that has no deltas yet."""
     calls: list[int] = []
     token_ids: list[int] = []
     texts: list[str] = []
@@ -33,10 +40,12 @@ def frame_to_wire(seq: int, sent_unix: float, deltas: Iterable[Delta]) -> pb.Wor
             calls.append(delta.call)
             token_ids.append(ids[0])
             texts.append(delta.text)
-    frame = pb.WorkerFrame(seq=seq, sent_unix=sent_unix, token_calls=calls, token_ids=token_ids, token_texts=texts)
+    if calls:
+        frame.token_calls.extend(calls)
+        frame.token_ids.extend(token_ids)
+        frame.token_texts.extend(texts)
     for delta in others:
         _add(frame, delta)
-    return frame
 
 
 def _add(frame: pb.WorkerFrame, delta: Delta) -> None:

@@ -43,20 +43,21 @@ async def open_stream(
     on_end: Callable[[str], None],
     timeout_s: float,
     credentials: str = "",
+    peer: Peer = Peer.WORKER,
 ) -> GrpcStream:
     """Connect to ``host:port`` and start the call ``path`` ("/package.Service/Method").
 
     ``on_message`` gets every message as it arrives; a StreamBroken from it ends the stream. ``on_end`` is called once,
     with the cause, unless the stream was closed from here. With ``credentials`` (a file) it is mutual TLS, and nobody
-    but a worker will do. Raises OSError or TimeoutError when nobody answers, SettingsError for credentials that cannot
-    be used.
+    but a ``peer`` will do. Raises OSError or TimeoutError when nobody answers, SettingsError for credentials that
+    cannot be used.
     """
     host, _, port = address.rpartition(":")
     tls: dict[str, object] = {}
     if credentials:
         # The peer's name says what it is: where it listens says nothing about that.
         context = await asyncio.to_thread(client_context, credentials)
-        tls = {"ssl": context, "server_hostname": Peer.WORKER.host, "ssl_shutdown_timeout": _TLS_CLOSE_S}
+        tls = {"ssl": context, "server_hostname": peer.host, "ssl_shutdown_timeout": _TLS_CLOSE_S}
     make = functools.partial(GrpcStream, address, path, on_message, on_end, secure=bool(credentials))
     async with asyncio.timeout(timeout_s):
         _, stream = await asyncio.get_running_loop().create_connection(
@@ -175,7 +176,7 @@ class GrpcStream(asyncio.Protocol):
                 return
         self._partial = payload[begin:]
         if flags & _END_STREAM:
-            raise StreamBroken("the worker ended the stream")
+            raise StreamBroken("the peer ended the stream")
         if self._consumed >= _REFILL:
             update = struct.pack(">I", self._consumed)
             self._write(_frame(_WINDOW_UPDATE, 0, 0, update) + _frame(_WINDOW_UPDATE, 0, _STREAM, update))
@@ -193,11 +194,11 @@ class GrpcStream(asyncio.Protocol):
             self._window_update(stream, payload)
         elif kind == _HEADERS:
             if flags & _END_STREAM:
-                raise StreamBroken("the worker ended the stream")
+                raise StreamBroken("the peer ended the stream")
         elif kind == _RST_STREAM:
-            raise StreamBroken(f"the worker reset the stream ({int.from_bytes(payload, 'big')})")
+            raise StreamBroken(f"the peer reset the stream ({int.from_bytes(payload, 'big')})")
         elif kind == _GOAWAY and int.from_bytes(payload[:4], "big") < _STREAM:
-            raise StreamBroken("the worker takes no new connection")
+            raise StreamBroken("the peer takes no new connection")
 
     def _settings(self, payload: bytes) -> None:
         for name, value in struct.iter_unpack(">HI", payload[: len(payload) // 6 * 6]):
@@ -250,7 +251,7 @@ class GrpcStream(asyncio.Protocol):
         if self._heard:
             self._ping()
         else:
-            self._end(f"the worker was silent for {(PING_EVERY_MS + PING_TIMEOUT_MS) / 1000:g} s")
+            self._end(f"the peer was silent for {(PING_EVERY_MS + PING_TIMEOUT_MS) / 1000:g} s")
 
     # --- the end
 

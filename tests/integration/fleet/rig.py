@@ -158,7 +158,7 @@ class Deck:
     def _note(self, snapshot: Snapshot) -> None:
         for worker in snapshot.workers:
             self.seen_pids |= {pid for pid in (worker.pid, worker.engine_pid) if pid}
-        self.seen_pids |= {gateway.pid for gateway in snapshot.gateways if gateway.pid}
+        self.seen_pids |= {each.pid for each in (*snapshot.gateways, *snapshot.routers) if each.pid}
 
     # --- callers
 

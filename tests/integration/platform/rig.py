@@ -118,8 +118,8 @@ class Platform:
             self._note(worker.engine_pid)
             if worker.address:
                 self.ports.add(int(worker.address.rpartition(":")[2]))
-        for gateway in snapshot.gateways:
-            self._note(gateway.pid)
+        for member in (*snapshot.gateways, *snapshot.routers):
+            self._note(member.pid)
 
     def active(self) -> list[RequestView]:
         return [request for request in self.snapshot().requests if request.phase.active]
@@ -130,7 +130,7 @@ class Platform:
         loads = [worker.load for worker in snapshot.workers]
         return (
             not any(request.phase.active for request in snapshot.requests)
-            and not any(gateway.in_flight or gateway.queued for gateway in snapshot.gateways)
+            and not any(each.in_flight or each.queued for each in (*snapshot.gateways, *snapshot.routers))
             and not any(worker.in_flight for worker in snapshot.workers)
             and all(load is not None and not (load.running or load.waiting or load.used_blocks) for load in loads)
         )

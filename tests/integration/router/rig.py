@@ -23,9 +23,12 @@ from control_plane.contracts.fleet import (
     EndpointSet,
     GatewayIdentity,
     GatewayStats,
+    Member,
     ModelView,
     RequestView,
+    RouterEndpoint,
     RouterReport,
+    RouterSet,
     WorkerPhase,
 )
 from control_plane.contracts.routing import Routing
@@ -37,6 +40,9 @@ from control_plane.contracts.wire.convert import from_wire, to_wire
 from control_plane.contracts.wire.status import abort_with
 from control_plane.contracts.worker import Delta, Load, Sampling, WorkerInfo
 from control_plane.router.embedded import EmbeddedRouter
+from control_plane.router.remote import RemoteRouter
+from control_plane.router.remote.link import RouterLink
+from control_plane.router.server import RouterServer
 from control_plane.settings.model import RouterSettings
 from workers.engine.modelless.tokenizer import ByteTokenizer, builtin_files
 
@@ -107,6 +113,7 @@ class FleetServicer(operator_pb2_grpc.FleetServicer):
         outbox: asyncio.Queue[pb.FleetUpdate] = asyncio.Queue()
         self._fleet.joined.append(outbox)
         outbox.put_nowait(self._fleet.update())
+        outbox.put_nowait(self._fleet.router_update())
 
         async def read() -> None:
             async for report in reports:
@@ -126,6 +133,7 @@ class Fleet:
     """The control plane as far as a router sees it. ``workers`` is what the set says; ``publish`` sends it."""
 
     workers: dict[str, Endpoint] = field(default_factory=dict)
+    routers: dict[str, RouterEndpoint] = field(default_factory=dict)
     models: tuple[ModelView, ...] = (ModelView(MODEL, "scripted"), ModelView("empty", "nobody"))
     address: str | None = None
     joined: list[asyncio.Queue[pb.FleetUpdate]] = field(default_factory=list)
@@ -149,9 +157,13 @@ class Fleet:
         endpoints = EndpointSet(1, tuple(self.workers.values()), self.models)
         return pb.FleetUpdate(endpoints=to_wire(endpoints, pb.EndpointSet))
 
+    def router_update(self) -> pb.FleetUpdate:
+        return pb.FleetUpdate(routers=to_wire(RouterSet(1, tuple(self.routers.values())), pb.RouterSet))
+
     def publish(self) -> None:
         for outbox in self.joined:
             outbox.put_nowait(self.update())
+            outbox.put_nowait(self.router_update())
 
     def route(self, routing: Routing) -> None:
         for outbox in self.joined:
@@ -218,7 +230,7 @@ async def worker_priorities(address: str) -> dict[str, int]:
 
 @dataclass
 class Rig:
-    router: EmbeddedRouter
+    router: Any
     fleet: Fleet
     ids: Any = field(default_factory=lambda: itertools.count(1))
 
@@ -295,4 +307,119 @@ async def rig(
         yield made
     finally:
         await router.close()
+        await fleet.stop()
+
+
+@dataclass
+class HostedRouter:
+    """A router behind its server, as its process has it."""
+
+    core: EmbeddedRouter
+    server: RouterServer
+
+    async def die(self) -> None:
+        """Its streams break, as they do when its process is killed: the workers' and the gateways'."""
+        await self.server.stop()
+        await self.core.close()
+
+
+@dataclass
+class RemoteRig(Rig):
+    """A gateway's side, and the routers by id."""
+
+    hosts: dict[str, HostedRouter] = field(default_factory=dict)
+
+    @property
+    def links(self) -> dict[str, RouterLink]:
+        """By the router's id; those whose stream lives."""
+        links: list[RouterLink] = list(self.router._links.values())
+        return {link.endpoint.id: link for link in links if link.standing.connected}
+
+    def where(self, handle: Any) -> str:
+        """The router that has the call; "" where none has."""
+        return str(handle.link.endpoint.id) if handle.link is not None else ""
+
+    async def ready(self, workers: int = 1) -> None:
+        def reached() -> bool:
+            links = self.links.values()
+            return len(links) == len(self.hosts) and all(
+                sum(view.ready_workers for view in link.models) >= workers for link in links
+            )
+
+        await until(reached, f"{len(self.hosts)} routers that reach {workers} workers each")
+
+    def counts(self) -> dict[str, tuple[int, int, float]]:
+        """Of all routers together."""
+        sums: dict[str, tuple[int, int, float]] = {}
+        for host in self.hosts.values():
+            for target in host.core.dispatcher.targets.all():
+                c, before = target.candidate, sums.get(target.worker_id, (0, 0, 0.0))
+                sums[c.worker_id] = (before[0] + c.requests, before[1] + c.sequences, before[2] + c.tokens)
+        return sums
+
+    def check_idle(self) -> None:
+        assert all(count == (0, 0, 0.0) for count in self.counts().values())
+        assert all(host.core.in_flight == host.core.dispatcher.queued == 0 for host in self.hosts.values())
+        assert all(not link.calls and not link.standing.own for link in self.router._links.values())
+        assert self.router.stats().queued == 0
+
+    async def start_router(self, name: str) -> HostedRouter:
+        """One more router, which the fleet tells gateways of."""
+        server = RouterServer(name)
+        address = server.bind("127.0.0.1", 0)
+        core = EmbeddedRouter(
+            router_id=name,
+            identity=lambda: GatewayIdentity(name, os.getpid(), address, server.started_unix, Member.ROUTER),
+            fleet_address=lambda: self.fleet.address,
+            operator_key=lambda: KEY,
+            stats=server.stats,
+            settings=self.router._settings,
+            rng=Random(name),
+        )
+        await core.start()
+        await server.start(core)
+        self.hosts[name] = HostedRouter(core, server)
+        self.fleet.routers[name] = RouterEndpoint(name, address)
+        self.fleet.publish()
+        return self.hosts[name]
+
+    async def kill(self, name: str) -> None:
+        """A router dies, and the fleet learns of it."""
+        host = self.hosts.pop(name)
+        del self.fleet.routers[name]
+        await host.die()
+        self.fleet.publish()
+
+
+@asynccontextmanager
+async def remote_rig(
+    workers: Sequence[Any] = (), *, routers: int = 1, stats: GatewayStats | None = None, **settings: Any
+) -> AsyncIterator[RemoteRig]:
+    """A gateway's side of so many routers, all of which have joined a fleet of these workers."""
+    fleet = Fleet()
+    await fleet.start()
+    for worker in workers:
+        await fleet.add(worker)
+    given = stats or GatewayStats(ready=True)
+    router = RemoteRouter(
+        gateway_id="g1",
+        identity=lambda: GatewayIdentity("g1", os.getpid(), "http://127.0.0.1:1", 12.0, Member.FRONT),
+        fleet_address=lambda: fleet.address,
+        operator_key=lambda: KEY,
+        stats=lambda: given,
+        settings=RouterSettings(**{"queue_timeout_s": 20.0, "replicas": routers, **settings}),
+        rng=Random(1),
+    )
+    made = RemoteRig(router, fleet)
+    await router.start()
+    try:
+        for number in range(1, routers + 1):
+            await made.start_router(f"r{number}")
+        if workers:
+            await made.ready(len(workers))
+        yield made
+    finally:
+        await router.close()
+        for host in made.hosts.values():
+            await host.die()
         await fleet.stop()

@@ -28,8 +28,9 @@ from control_plane.contracts.fleet import (
     WorkerPhase,
     WorkerView,
 )
+from control_plane.contracts.router_state import RouterState
 from control_plane.contracts.step import BlockSnapshot, EngineStep, StepFrame, TraceMode, TraceState
-from control_plane.contracts.v1 import decision_pb2, worker_pb2
+from control_plane.contracts.v1 import decision_pb2, routing_pb2, worker_pb2
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.v1.operator_pb2_grpc import OperatorServicer, add_OperatorServicer_to_server
 from control_plane.contracts.wire.convert import to_wire
@@ -160,6 +161,7 @@ class FakeOperator(OperatorServicer):
     steps: tuple[EngineStep, ...] = ()
     trace: TraceState = field(default_factory=lambda: TraceState(TraceMode.FULL))
     failures: list[worker_pb2.Failure] = field(default_factory=list)
+    router: RouterState | None = None
     blocks: BlockSnapshot = field(default_factory=lambda: BlockSnapshot(0))
     decisions: dict[str, tuple[DecisionView, ...]] = field(default_factory=dict)
     no_decisions: InferDeckError | None = None
@@ -185,6 +187,12 @@ class FakeOperator(OperatorServicer):
                 pass
             if self.ended.is_set():
                 return
+
+    def GetRouter(self, message: pb.RouterRef, context: grpc.ServicerContext) -> routing_pb2.RouterState:  # noqa: N802
+        self._authorize(context)
+        if self.router is None:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "it does not answer")
+        return to_wire(self.router, routing_pb2.RouterState)
 
     def Cordon(self, message: pb.WorkerRef, context: grpc.ServicerContext) -> pb.ActionResult:  # noqa: N802
         return self._mark(message, context, cordoned=True)

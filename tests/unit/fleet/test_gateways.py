@@ -15,7 +15,7 @@ import pytest
 
 from control_plane.contracts.fleet import Event
 from control_plane.contracts.worker_spec import start_ticks
-from control_plane.fleet import gateways as module
+from control_plane.fleet import members as module
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.events import Events
 from control_plane.fleet.gateways import Gateways

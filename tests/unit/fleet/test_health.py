@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control_plane.fleet.health import FRESH_S, INTERVAL_S, MISSES, RECOVERIES, Health, Life, is_fresh
+from control_plane.fleet.health import BUSY_INTERVAL_S, FRESH_S, INTERVAL_S, MISSES, RECOVERIES, Health, Life, is_fresh
 
 LOST_AFTER_S = INTERVAL_S * MISSES
 
@@ -48,6 +48,53 @@ def test_one_lucky_answer_does_not_bring_it_back() -> None:
         health = health.check(now).sign(now)
         assert health.life is Life.LOST
     assert health.sign(now + 1).life is Life.ALIVE
+
+
+def test_late_answers_that_tell_of_steps_are_those_of_a_busy_worker() -> None:
+    """H01: answers come 5 s apart while the engine steps on. It is missed once, and not again."""
+    health, lost = Health(0.0).sign(0.0), 0
+    for tick in range(1, 240):
+        now = tick * 0.5
+        before = health.life
+        health = health.check(now)
+        lost += health.life is Life.LOST and before is not Life.LOST
+        if tick % 10 == 0:
+            health = health.sign(now, worked=True)
+            assert health.life is Life.ALIVE
+    assert lost == 1
+
+
+def test_a_busy_worker_that_says_nothing_more_is_lost_all_the_same() -> None:
+    health = Health(0.0).sign(0.0).sign(4.0, worked=True)
+    assert health.busy
+    assert health.check(4.0 + MISSES * BUSY_INTERVAL_S - 0.1).life is Life.ALIVE
+    assert health.check(4.0 + MISSES * BUSY_INTERVAL_S).life is Life.LOST
+
+
+def test_one_that_answers_in_time_again_is_busy_no_more() -> None:
+    health = Health(0.0).sign(0.0).sign(4.0, worked=True)
+    health = health.sign(5.0).sign(6.0)
+    assert not health.busy
+    assert health.check(6.0 + LOST_AFTER_S).life is Life.LOST
+
+
+def test_late_answers_without_steps_are_those_of_a_sick_worker() -> None:
+    """It works at nothing, and answers too late: one lucky answer does not bring it back."""
+    health = Health(0.0).sign(0.0)
+    for answer in range(1, 6):
+        now = answer * 5.0
+        health = health.check(now).sign(now)
+        assert health.life is Life.LOST
+
+
+def test_one_that_misses_every_second_heartbeat_is_never_lost() -> None:
+    """H01: ok and fail in turn."""
+    health, now = Health(0.0).sign(0.0), 0.0
+    for index in range(40):
+        now += 1.0 if index % 2 else 2.0 * INTERVAL_S
+        health = health.check(now)
+        assert health.life is Life.ALIVE
+        health = health.sign(now)
 
 
 def test_load_gets_stale() -> None:

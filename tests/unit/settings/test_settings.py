@@ -77,6 +77,9 @@ def test_every_key_is_read(tmp_path: Path, home: Home) -> None:
         profile = "least_load"
         retries = 0
         queue_timeout_s = 5
+        replicas = 3
+        host = "127.0.0.3"
+        port = 9000
         [[pool]]
         name = "big"
         model = "llama"
@@ -101,6 +104,7 @@ def test_every_key_is_read(tmp_path: Path, home: Home) -> None:
     assert settings.store.url == "sqlite:////tmp/x.db"
     assert settings.limits.url == "valkey://:secret@127.0.0.1:6379/0"
     assert settings.router.queue_timeout_s == 5.0
+    assert (settings.router.replicas, settings.router.host, settings.router.port) == (3, "127.0.0.3", 9000)
     assert settings.pools == (
         PoolSettings(
             name="big",
@@ -154,6 +158,14 @@ def test_an_unknown_key_names_file_line_and_the_nearest_known(tmp_path: Path, ho
         ("[api]\nport = 8080", "2: api.port: 8080 is a gateway's port already (gateway.port 8080)"),
         ("[gateway]\nreplicas = 11\n[api]", "3: api.port: 8090 is a gateway's port already (gateway.port 8080)"),
         ("[router]\nprofile = 'x'", "2: router.profile: unknown profile 'x'; known are prefix_aware"),
+        ("[router]\nreplicas = 65", "2: router.replicas: 0 (each gateway has its router inside) to 64"),
+        ("[router]\nport = -1", "2: router.port: -1 is not a port; 1 to 65535, or 0 for any free one"),
+        (
+            "[router]\nreplicas = 2\nport = 65535",
+            "2: router.replicas: 2 routers from port 65535 on go beyond port 65535",
+        ),
+        ("[router]\nreplicas = 3\nport = 8088", "3: router.port: 8090 is the operators' API's port already (api.port)"),
+        ("[router]\nreplicas = 3\nport = 8079", "3: router.port: gateways listen there already (gateway.port 8080)"),
         ("[limits]\nurl = '127.0.0.1'", "2: limits.url: an URL is needed, like valkey://HOST:6379/0"),
         ("[limits]\nurl = 'http://x'", "2: limits.url: an URL is needed, like valkey://HOST:6379/0"),
         ("[[pool]]\n\nreplicas = -1", "3: pool[0].replicas: 0 to 1000"),

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from control_plane.contracts.fleet import WorkerPhase
+from control_plane.contracts.fleet import Latency, RouterView, WorkerPhase
+from control_plane.contracts.router_state import RoutedGateway, RouterState, SeenEndpoint
 from control_plane.contracts.step import EngineStep, StepKind, StepRow
 from tests.unit.console.conftest import Command
 from tests.unit.console.fake_operator import NOW, FakeOperator, worker
@@ -27,6 +28,41 @@ def test_every_kind_as_table_wide_json_yaml_and_names(operator: FakeOperator, in
     names = inferdeck("get", kind, "-o", "name").out.splitlines()
     assert len(names) == len(data) == len(table.out.splitlines()) - 1
     assert all(name.startswith(f"{kind[:-1]}/") for name in names)
+
+
+def test_routers_that_are_processes_of_their_own(operator: FakeOperator, inferdeck: Command) -> None:
+    assert inferdeck("get", "routers").err == "no routers right now\n"
+    latency = Latency(60, 12, 0.21, 1.9, 400, 0.046, 0.09)
+    one = RouterView("r1", 41, "127.0.0.1:9001", True, NOW - 60, NOW - 1, 3, 1, 21, latency, 83.0, 1 << 26, 4.2)
+    requests = (replace(operator.state.requests[0], router_id="r1"),)
+    operator.update(
+        routers=(one, RouterView("r2", 0, "", False), replace(one, id="r3", draining=True)), requests=requests
+    )
+    table = inferdeck("get", "routers").out.splitlines()
+    assert [line.split()[:2] for line in table[1:]] == [["r1", "ready"], ["r2", "not"], ["r3", "draining"]]
+    assert len(json.loads(inferdeck("get", "routers", "-o", "json").out)) == 3
+    assert inferdeck("get", "router/r3", "-o", "name").out == "router/r3\n"
+    assert inferdeck("get", "r1", "-o", "name").out == "router/r1\n"
+    described = inferdeck("describe", "router/r1").out
+    assert "3 in flight · 1 queued · 21 since start" in described
+    assert requests[0].id in described
+    assert "endpoints:" not in described, "it does not answer"
+    usable = SeenEndpoint("w1", "i1", "tiny", ready=True, connected=True, requests=3, sequences=4, tokens=950.0)
+    gone = SeenEndpoint("w2", "i2", "tiny", ready=True, failures=2, kv_usage=0.5, others=1, sample_age_s=0.5)
+    operator.router = RouterState(
+        "r1", profile="least_load", gateways=(RoutedGateway("g1", 3),), endpoints=(usable, gone)
+    )
+    described = inferdeck("describe", "router/r1").out
+    assert "g1 3 in flight" in described
+    lines = {line.split()[0]: line.split()[1:] for line in described.splitlines() if line.startswith("  w")}
+    assert lines == {
+        "w1": ["usable", "3", "4", "950", "–", "–", "–", "0"],
+        "w2": ["unreachable", "0", "0", "0", "1", "50%", "500", "ms", "2"],
+    }
+    seen = json.loads(inferdeck("describe", "router/r1", "-o", "json").out)["seen"]
+    assert [endpoint["worker_id"] for endpoint in seen["endpoints"]] == ["w1", "w2"]
+    assert "router r1" in inferdeck("describe", f"request/{requests[0].id}").out
+    assert "r1" in inferdeck("get", "requests", "-o", "wide").out
 
 
 def test_the_worker_table(operator: FakeOperator, inferdeck: Command) -> None:

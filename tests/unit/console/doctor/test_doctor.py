@@ -48,7 +48,7 @@ def test_examine_a_machine_that_is_well(home: Path, tmp_path: Path, monkeypatch:
     names = [finding.name for finding in found]
     assert names == [
         "machine", "python", "packages", "vllm", "gpus", "memory", "disk", "open files", "config", "home", "keys",
-        "platform", "gateway port", "api port", "limits", "https",
+        "platform", "gateway port", "api port", "routers", "limits", "https",
         "mutual tls",
         "model cache", "model m",
     ]  # fmt: skip

@@ -1,0 +1,382 @@
+"""Several routers, each a process of its own, as the one router that a gateway asks.
+
+A call goes to the router with the least in flight. When one is lost, what it had goes to another: from its beginning
+where nothing was said yet, from prompt and tokens so far where something was and that can be done. The next router has
+no part in the old attempt, and nobody goes on with that: the workers abort the calls of a stream that ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
+
+from control_plane.contracts.call import CallHandle, CallSink, RoutedCall, TokenizerBundle
+from control_plane.contracts.decision import DecisionAnswer, DecisionQuestion
+from control_plane.contracts.errors import DropReason, InferDeckError, Unavailable
+from control_plane.contracts.fleet import (
+    CancelOutcome,
+    EndpointSet,
+    GatewayIdentity,
+    GatewayStats,
+    ModelView,
+    RequestPhase,
+    RequestView,
+    RouterSet,
+)
+from control_plane.contracts.routing import Routing
+from control_plane.router import refusals
+from control_plane.router.fleet_watch import FleetWatch
+from control_plane.router.ledger import UNREPORTED_LIMIT, Account
+from control_plane.router.migration import continued, obstacle
+from control_plane.router.remote.call import RemoteCall
+from control_plane.router.remote.choice import pick
+from control_plane.router.remote.link import RouterLink, key_of
+from control_plane.router.remote.tokenizer import fetch_bundle
+from control_plane.settings.model import RouterSettings
+
+_log = logging.getLogger(__name__)
+
+_NO_OTHER = "no other router could take it up in time"
+
+
+class RemoteRouter:
+    """Implements ``contracts.call.Router``. Everything happens on the loop that ``start`` runs on.
+
+    The arguments are those of ``embedded.EmbeddedRouter``. Where the routers are comes from the control plane; while
+    that is away, those that are known go on.
+    """
+
+    def __init__(
+        self,
+        *,
+        gateway_id: str,
+        identity: Callable[[], GatewayIdentity],
+        fleet_address: Callable[[], str | None],
+        operator_key: Callable[[], str],
+        stats: Callable[[], GatewayStats],
+        settings: RouterSettings,
+        credentials: str = "",
+        fleet_secure: Callable[[], bool] = lambda: False,
+        rng: Random | None = None,
+    ) -> None:
+        self._gateway_id = gateway_id
+        self._stats = stats
+        self._settings = settings
+        self._credentials = credentials
+        self._rng = rng or Random()
+        self._watch = FleetWatch(
+            address=fleet_address,
+            operator_key=operator_key,
+            identity=identity,
+            reported=self,
+            credentials=lambda: credentials if fleet_secure() else "",
+        )
+        self._watching: asyncio.Task[None] | None = None
+        self._links: dict[str, RouterLink] = {}
+        self._models: tuple[ModelView, ...] | None = None
+        self._bundles: dict[str, TokenizerBundle] = {}
+        self._parked: dict[int, RemoteCall] = {}
+        self._ended: deque[RequestView] = deque(maxlen=UNREPORTED_LIMIT)
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+        self._seq = 0
+        self._closed = False
+
+    async def start(self) -> None:
+        """Begin to join the fleet; returns at once, ``ready`` tells when calls can be placed."""
+        self._watching = asyncio.get_running_loop().create_task(self._watch.run(), name="fleet-watch")
+
+    async def close(self) -> None:
+        """End every call that still runs, tell the fleet, leave nothing open. Idempotent."""
+        self._closed = True
+        for link in tuple(self._links.values()):
+            for call in tuple(link.calls.values()):
+                link.withdraw(call, DropReason.DRAINING, None)
+                self._fail(call, refusals.closing(), told=True)
+        for call in tuple(self._parked.values()):
+            self._fail(call, refusals.closing())
+        if self._timer is not None:
+            self._timer.cancel()
+        await asyncio.sleep(0)  # what was withdrawn is written
+        for link in tuple(self._links.values()):
+            self._drop(link)
+        if self._watching is not None:
+            await self._watch.farewell()
+            self._watching.cancel()
+        for task in (*self._closing, *([self._watching] if self._watching is not None else [])):
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    # --- contracts.call.Router
+
+    def submit(self, call: RoutedCall, sink: CallSink) -> CallHandle:
+        if self._closed:
+            raise refusals.closing()
+        refusals.check_context(call, self._model(call.model).max_context)
+        now = time.monotonic()
+        own = call.queue_timeout_s
+        wait_s = self._settings.queue_timeout_s if own is None else own
+        if not any(link.calls for link in self._links.values()):
+            self._watch.nudge()
+        self._seq += 1
+        made = RemoteCall(self, call, sink, self._seq, now, wait_s)
+        if not self._send(made, call):
+            raise refusals.no_router()
+        return made
+
+    def models(self) -> Sequence[ModelView]:
+        return self._models or ()
+
+    def ready(self) -> bool:
+        return any(link.standing.usable and link.standing.ready for link in self._links.values())
+
+    async def tokenizer_files(self, model: str) -> TokenizerBundle:
+        self._model(model)
+        known = self._bundles.get(model)
+        failure: InferDeckError = refusals.no_router()
+        for link in self._rng.sample(list(self._links.values()), len(self._links)):
+            if not link.standing.usable:
+                continue
+            credentials = self._credentials if link.endpoint.secure else ""
+            try:
+                bundle = await fetch_bundle(link.endpoint.address, model, known, credentials)
+            except InferDeckError as error:
+                failure = error
+            else:
+                self._bundles[model] = bundle
+                return bundle
+        if known is not None and isinstance(failure, Unavailable):
+            return known
+        raise failure
+
+    # --- fleet_watch.Reported
+
+    def apply(self, update: EndpointSet) -> None:
+        """Workers are the routers' business."""
+
+    def route(self, routing: Routing) -> None:
+        """And so is how they choose."""
+
+    def routers(self, update: RouterSet) -> None:
+        """The whole set, which replaces the last one. A router that is in it no longer is used as long as its stream
+        lives: a control plane that has just started knows of none."""
+        named = {key_of(endpoint): endpoint for endpoint in update.routers}
+        for key, endpoint in named.items():
+            link = self._links.get(key)
+            if link is None and not self._closed:
+                link = self._links[key] = RouterLink(endpoint, self._gateway_id, self, self._credentials)
+            if link is not None:
+                link.leaving = False
+        for key, link in tuple(self._links.items()):
+            if key not in named:
+                link.leaving = True
+                if not link.standing.connected:
+                    self._drop(link)
+
+    def cancel(self, request_id: str) -> CancelOutcome:
+        """An operator ends a request. What a router has, it is told of itself."""
+        for call in self._parked.values():
+            if call.call.request_id == request_id:
+                self._fail(call, refusals.cancelled_by_operator(), RequestPhase.CANCELLED)
+                return CancelOutcome(request_id, found=True)
+        return CancelOutcome(request_id, found=False)
+
+    def asked(self, question: DecisionQuestion) -> Callable[[], DecisionAnswer]:
+        """It decides nothing: routers do."""
+        return lambda: DecisionAnswer(question.number)
+
+    def account(self) -> Account:
+        """What no router reports: calls that wait for one, and those that ended so."""
+        now = time.monotonic()
+        waiting = tuple(call.view(self._gateway_id, RequestPhase.QUEUED, "", now) for call in self._parked.values())
+        account = Account(waiting, tuple(self._ended))
+        self._ended.clear()
+        return account
+
+    def put_back(self, account: Account) -> None:
+        room = UNREPORTED_LIMIT - len(self._ended)
+        if room > 0:
+            self._ended.extendleft(reversed(account.ended[-room:]))
+
+    def stats(self) -> GatewayStats:
+        return replace(self._stats(), queued=len(self._parked))
+
+    # --- from links
+
+    def news(self, link: RouterLink) -> None:
+        self._refresh()
+        if link.standing.usable:
+            self._drain()
+
+    def link_down(self, link: RouterLink, cause: str) -> None:
+        if link.leaving:
+            self._drop(link)
+        for call in sorted(link.calls.values(), key=lambda call: call.seq):
+            link.release(call)
+            self._lost(call)
+        self._refresh()
+
+    def refused(self, link: RouterLink, call: RemoteCall, error: InferDeckError) -> None:
+        if error.reason is not DropReason.DRAINING:
+            self._fail(call, error, told=True)
+            return
+        # It is the router that ends, not the call: another one will have it.
+        link.standing.draining = True
+        if call.begun:
+            self._lost(call)
+        else:
+            self._send_or_park(call)
+
+    def sink_broke(self, call: RemoteCall) -> None:
+        """The gateway's side of a call failed: generating on would be for nobody."""
+        self.left(call, DropReason.INTERNAL_ERROR, None)
+
+    # --- from calls
+
+    def left(self, call: RemoteCall, reason: str, used: Callable[[int], None] | None) -> None:
+        """The client is gone: the sink hears nothing more."""
+        if call.over:
+            return
+        call.over = True
+        if call.link is not None:
+            call.link.withdraw(call, reason or DropReason.REQUEST_CANCELLED, used)
+        else:
+            self._end(call, RequestPhase.CANCELLED, reason or DropReason.REQUEST_CANCELLED)
+
+    # --- inside
+
+    def _model(self, name: str) -> ModelView:
+        """Raises NotFound, or Unavailable while no router has spoken yet."""
+        if self._models is None:
+            raise refusals.not_joined()
+        view = next((view for view in self._models if view.name == name), None)
+        if view is None:
+            raise refusals.unknown_model(name)
+        return view
+
+    def _refresh(self) -> None:
+        """What can be served now, by all routers that can be reached; with none, what could be served last."""
+        merged: dict[str, ModelView] = {}
+        for link in self._links.values():
+            if link.standing.connected and link.standing.joined:
+                for view in link.models:
+                    known = merged.get(view.name)
+                    if known is None or view.ready_workers > known.ready_workers:
+                        merged[view.name] = view
+        if merged:
+            self._models = tuple(merged.values())
+        elif self._models is not None:
+            self._models = tuple(replace(view, ready_workers=0) for view in self._models)
+
+    def _send(self, call: RemoteCall, routed: RoutedCall) -> bool:
+        """Whether there is a router that it could go to."""
+        standing = pick([link.standing for link in self._links.values()], call.call.model, self._rng)
+        if standing is None:
+            return False
+        self._links[standing.id].submit(call, routed)
+        return True
+
+    def _lost(self, call: RemoteCall) -> None:
+        """Its router is gone, and perhaps because of it: not more often than allowed, workers included."""
+        now = time.monotonic()
+        call.attempts += 1
+        stuck = obstacle(call.call, len(call.said)) if call.begun else ""
+        if stuck or call.attempts > self._settings.retries:
+            self._fail(call, refusals.router_lost(len(call.said), call.attempts, stuck))
+            return
+        if call.worker_id:
+            call.deadline = now + call.wait_s  # it had waited enough, and had its turn
+        _log.info(
+            "a call goes on at another router" if call.begun else "a call is tried at another router",
+            extra={
+                "request_id": call.call.request_id,
+                "retries": call.attempts,
+                "output_tokens": len(call.said),
+            },
+        )
+        self._send_or_park(call)
+
+    def _send_or_park(self, call: RemoteCall) -> None:
+        call.worker_id = ""
+        if self._closed:
+            self._fail(call, refusals.closing())
+        elif not self._send(call, self._rest_of(call)):
+            self._parked[call.seq] = call
+            self._watch.nudge()
+            self._arm()
+
+    def _rest_of(self, call: RemoteCall) -> RoutedCall:
+        """The call for the next router."""
+        first = call.first_mono - call.call.arrival_mono if call.first_mono and call.call.stream else 0.0
+        return replace(
+            continued(call.call, call.said),
+            attempts=call.attempts,
+            ttft_s=first,
+            queue_timeout_s=max(0.0, call.deadline - time.monotonic()),
+        )
+
+    def _drain(self) -> None:
+        """Send those that wait for a router, in the order in which they came."""
+        for seq in sorted(self._parked):
+            call = self._parked.get(seq)
+            if call is None:
+                continue
+            if not self._send(call, self._rest_of(call)):
+                return
+            self._parked.pop(seq, None)
+        self._arm()
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._parked and not self._closed:
+            delay_s = min(call.deadline for call in self._parked.values()) - time.monotonic()
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, delay_s), self._expire)
+
+    def _expire(self) -> None:
+        now = time.monotonic()
+        for call in [call for call in self._parked.values() if call.deadline <= now]:
+            if call.begun:
+                self._fail(call, refusals.router_lost(len(call.said), call.attempts, _NO_OTHER))
+            else:
+                self._fail(call, refusals.no_router_in_time(call.wait_s))
+        self._arm()
+
+    def _fail(
+        self,
+        call: RemoteCall,
+        error: InferDeckError,
+        phase: RequestPhase = RequestPhase.FAILED,
+        *,
+        told: bool = False,
+    ) -> None:
+        """Over, and the sink is told why. ``told``: operators hear it from the router."""
+        if call.over:
+            return
+        call.over = True
+        if told:
+            self._parked.pop(call.seq, None)
+        else:
+            self._end(call, phase, error.reason)
+        try:
+            call.sink.failed(error)
+        except Exception:
+            _log.exception("a sink failed", extra={"request_id": call.call.request_id})
+
+    def _end(self, call: RemoteCall, phase: RequestPhase, reason: str) -> None:
+        self._parked.pop(call.seq, None)
+        self._ended.append(call.view(self._gateway_id, phase, reason, time.monotonic()))
+        self._watch.nudge()
+
+    def _drop(self, link: RouterLink) -> None:
+        self._links.pop(link.standing.id, None)
+        self._closing.add(link.task)
+        link.task.add_done_callback(self._closing.discard)
+        link.close()
