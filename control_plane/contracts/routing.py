@@ -39,8 +39,8 @@ class RoutingProfile:
 BUILT_IN: Final[Mapping[str, RoutingProfile]] = MappingProxyType(
     {
         # Where most of the prompt is cached, unless that endpoint has clearly more to do than the others: where a
-        # prompt is wholly cached it goes until the load there is half as much again as the mean, or a third where another
-        # endpoint is idle. The rest decides among equals. The weights are those that did best in
+        # prompt is wholly cached it goes until the load there is half as much again as the mean, or a third where
+        # another endpoint is idle. The rest decides among equals. The weights are those that did best in
         # tests/bench/prefix_routing.py within the bounds of tests/unit/router/test_routing_cases.py.
         "prefix_aware": RoutingProfile(
             {
