@@ -32,8 +32,8 @@ async def down(
     """Stop the platform and everything that belongs to it.
 
     Gateways first, then routers, workers and the control plane. Requests that run may end by themselves within the
-    grace; where any do, a terminal is asked first, and without one to cut them off at once (--now) needs --yes. Cleans up
-    after a control plane that was killed, and succeeds when nothing is left to stop.
+    grace; where any do, a terminal is asked first, and without one to cut them off at once (--now) needs --yes. Cleans
+    up after a control plane that was killed, and succeeds when nothing is left to stop.
     """
     from console.stopping import stop
 

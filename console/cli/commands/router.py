@@ -10,13 +10,15 @@ from typing import Annotated
 import typer
 
 from console.cli.command import PLATFORM, Place, command
+from console.cli.effect import Effect
 from console.cli.options import ConfigOption
+from console.cli.reach import Reach
 from control_plane.contracts.errors import InvalidRequest
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 
-@command("router", PLATFORM)
+@command("router", PLATFORM, Effect.RUNS, Reach.HOME)
 def router(
     place: Place,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, like r9: one that no other router has.")],
@@ -31,8 +33,6 @@ def router(
     their calls out among all of them, as long as replicas is at least 1. Ctrl-C ends it, and what it had goes on at
     another one.
     """
-    if place.server is not None:
-        raise InvalidRequest("a router runs beside its home, not at a --server", param="server")
     if not _NAME.fullmatch(name):
         raise InvalidRequest(
             f"{name!r} is not a name: lower-case letters, digits and inner hyphens, at most 40", param="name"
