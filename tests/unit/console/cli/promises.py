@@ -10,6 +10,7 @@ LOOKS, RUNS, CHANGES, ENDS = Effect
 
 EFFECTS: Final[dict[str, Effect]] = {
     "up": RUNS,
+    "router": RUNS,
     "down": ENDS,
     "doctor": LOOKS,
     "demo": RUNS,
