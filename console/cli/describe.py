@@ -147,7 +147,7 @@ def _worker(worker: WorkerView, snapshot: Snapshot) -> Iterator[Line]:
         )
     yield from _latency(worker.latency)
     for belief in worker.kv_beliefs:
-        yield "prefix index", kv_belief(belief, now)
+        yield "index", kv_belief(belief, now)
     if load is not None:
         cached = figures.percent(load.cached_tokens / load.prompt_tokens) if load.prompt_tokens else figures.NONE
         yield (

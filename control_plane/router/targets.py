@@ -292,6 +292,9 @@ def _by_block_size(candidates: Sequence[Candidate]) -> dict[int, int]:
 
 def _places(bits: int) -> Iterator[int]:
     """Where the bits are set."""
+    if not bits & (bits - 1):
+        yield bits.bit_length() - 1
+        return
     text = bin(bits)[:1:-1]
     at = text.find("1")
     while at >= 0:

@@ -166,7 +166,7 @@ def test_a_shared_prefix_is_found_predicted_and_quicker(platform: Platform) -> N
     [last] = [request for request in requests if request is requests[-1]]
     told = platform.run("describe", f"request/{last.id}").stdout
     assert "believed cached" in told
-    assert "prefix index" in platform.run("describe", f"worker/{last.worker_id}").stdout
+    assert "blocks told by batch" in platform.run("describe", f"worker/{last.worker_id}").stdout
 
 
 def test_two_tenants_with_the_same_prompt_share_nothing(platform: Platform) -> None:

@@ -59,4 +59,4 @@ def test_the_wide_table_has_predicted_beside_cached() -> None:
     ],
 )
 def test_a_worker_says_what_each_router_takes_it_to_hold(belief: KvBelief, told: str) -> None:
-    assert lines_of("workers", worker("w", kv_beliefs=(belief,)), "prefix index") == [told]
+    assert lines_of("workers", worker("w", kv_beliefs=(belief,)), "index") == [told]
