@@ -44,7 +44,7 @@ async def describe(
 ) -> None:
     """Tell everything about one worker, request, pool, key or the like.
 
-    Also about a gateway, model, operator, conversation or entry of the audit.
+    Also about a gateway, router, model, operator, conversation or entry of the audit.
 
     A router that is a process of its own is asked how it sees each worker. A request is shown with its stages as a
     waterfall, and with what its engine's steps say of each.
