@@ -62,5 +62,10 @@ def count(value: int | None) -> str:
     return NONE if value is None else f"{value:,}"
 
 
+def money(value: float | None) -> str:
+    """An amount of whatever currency prices are in, to three figures: 12.5, 0.0301, 4.17e-06."""
+    return NONE if value is None else f"{value:.3g}"
+
+
 def plural(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"

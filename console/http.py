@@ -15,6 +15,7 @@ import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol, cast
 from urllib.parse import urlsplit
 
@@ -25,6 +26,7 @@ from console.trust import Trust
 from control_plane.contracts.errors import InvalidRequest
 
 CONNECT_TIMEOUT_S = 5.0
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 _SYSTEM = Trust()
 
@@ -66,13 +68,24 @@ class Endpoint:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}{self.path}"
 
-    def request(self, method: str, path: str, key: str = "", body: Mapping[str, object] | None = None) -> bytes:
-        """A whole request, ready to be written."""
+    def request(
+        self,
+        method: str,
+        path: str,
+        key: str = "",
+        body: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] = NO_HEADERS,
+    ) -> bytes:
+        """A whole request, ready to be written. Raises InvalidRequest for a header that cannot be sent."""
         payload = b"" if body is None else json.dumps(body).encode()
         host = f"[{self.host}]" if ":" in self.host else self.host
         lines = [f"{method} {self.path}{path} HTTP/1.1", f"host: {host}:{self.port}", "user-agent: inferdeck"]
         if key:
             lines.append(f"authorization: Bearer {key}")
+        for name, value in headers.items():
+            if not value.isprintable():
+                raise InvalidRequest(f"{name}: {value!r} cannot be sent", param=name)
+            lines.append(f"{name}: {value}")
         if body is not None:
             lines += ["content-type: application/json", f"content-length: {len(payload)}"]
         return "\r\n".join([*lines, "", ""]).encode() + payload

@@ -8,6 +8,7 @@ from typing import Any
 from console import figures
 from console.cli.describe_access import ACCESS_TELLERS
 from console.cli.describe_router import seen_lines
+from console.plain.choice import choice_lines
 from console.plain.resources import (
     EVENT_COLUMNS,
     RESOURCES,
@@ -62,9 +63,13 @@ def related(kind: str, row: Any, snapshot: Snapshot) -> dict[str, Sequence[Any]]
     elif kind == "pools":
         found["workers"] = [w for w in snapshot.workers if w.pool == row.name]
     elif kind == "models":
-        found["workers"] = [w for w in snapshot.workers if w.pool == row.pool]
+        found["workers"] = [w for w in snapshot.workers if w.pool == row.pool or _serves(w, row.targets)]
     found["events"] = [event for event in snapshot.events if event.subject == subject]
     return found
+
+
+def _serves(worker: WorkerView, models: Sequence[str]) -> bool:
+    return worker.info is not None and worker.info.model is not None and worker.info.model.name in models
 
 
 def describe(
@@ -191,15 +196,23 @@ def _pool(pool: Pool, _: Snapshot) -> Iterator[Line]:
     yield "source", pool.source or figures.NONE
     yield "engine", pool.engine
     yield "replicas", f"{pool.ready} ready · {pool.observed} observed · {pool.desired} desired"
+    if pool.price_per_hour:
+        yield "price", f"{figures.money(pool.price_per_hour)} a worker and hour"
 
 
 def _model(model: ModelView, _: Snapshot) -> Iterator[Line]:
     yield "model", model.name
-    yield "pool", model.pool
+    if model.kind:
+        yield model.kind, model.leads_to
+    yield "pool", model.pool or figures.NONE
     yield "source", model.source or figures.NONE
     yield "engine", model.engine or figures.NONE
     yield "context", f"{model.max_context:,} tokens" if model.max_context else figures.NONE
     yield "workers", f"{model.ready_workers} ready"
+    if model.fallback:
+        yield "fallback", f"{', '.join(model.fallback)} (without a healthy worker)"
+    if not model.kind:
+        yield "price", f"{figures.money(model.price_per_hour or None)} a worker and hour"
 
 
 def _gateway(gateway: GatewayView, snapshot: Snapshot) -> Iterator[Line]:
@@ -245,7 +258,9 @@ def _request(request: RequestView, snapshot: Snapshot) -> Iterator[Line]:
     yield "request", request.id
     reason = f" ({request.reason})" if request.reason else ""
     yield "phase", f"{request.phase.name.lower()}{reason}"
-    yield "model", request.model
+    yield "model", request.model + (f" · asked for {request.choice.asked}" if request.choice else "")
+    if request.choice is not None:
+        yield from choice_lines(request.choice)
     retries = f" · {figures.plural(request.retries, 'retry').replace('retrys', 'retries')}" if request.retries else ""
     yield "worker", (request.worker_id or figures.NONE) + retries
     yield (
@@ -259,6 +274,7 @@ def _request(request: RequestView, snapshot: Snapshot) -> Iterator[Line]:
     yield "tokens", f"{request.prompt_tokens:,} prompt{cached} · {request.output_tokens:,}{bound} out"
     if request.predicted_cached_tokens is not None:
         yield "prefix", belief_of(request)
+    yield "cost", _cost(request)
     if request.arrival_unix:
         took = figures.seconds(time_of(request, snapshot.taken_unix))
         yield "arrived", f"{clock(request.arrival_unix)} · {took} {'so far' if request.phase.active else 'in all'}"
@@ -273,6 +289,15 @@ def belief_of(request: RequestView) -> str:
         return believed
     same = request.predicted_cached_tokens == request.cached_tokens
     return f"{believed} · {'as it was' if same else f'{request.cached_tokens:,} were'}"
+
+
+def _cost(request: RequestView) -> str:
+    """Of its share of the worker's time; without a price the time alone."""
+    shared = f"{figures.seconds(request.worker_s)} of a worker's time, shared out" if request.worker_s else ""
+    if not request.cost:
+        return f"{figures.NONE} ({shared}; its pool has no price_per_hour)" if shared else figures.NONE
+    per_hour = request.cost / request.worker_s * 3600
+    return f"{figures.money(request.cost)} ({shared}, at {figures.money(per_hour)} an hour)"
 
 
 def _event(event: Event, _: Snapshot) -> Iterator[Line]:

@@ -35,6 +35,19 @@ class Resource:
     columns: Callable[[Snapshot], Sequence[Column[Any]]]
 
 
+_UNSAID = (
+    "ttft_s",
+    "itl_p50_s",
+    "heartbeat_unix",
+    "restart_unix",
+    "report_unix",
+    "worker_s",
+    "cost",
+    "price_per_hour",
+)
+"""What 0 says of: nobody has measured it, or said it."""
+
+
 def data_of(row: Any) -> dict[str, Any]:
     """A row as JSON data. What was not measured is null, not zero."""
     values: dict[str, Any] = plain(row)
@@ -51,7 +64,7 @@ def _unmeasured(values: dict[str, Any]) -> None:
         for kind in ("ttft", "itl"):
             if not latency[f"{kind}_count"]:
                 latency[f"{kind}_p50"] = latency[f"{kind}_p99"] = None
-    for name in ("ttft_s", "itl_p50_s", "heartbeat_unix", "restart_unix", "report_unix"):
+    for name in _UNSAID:
         if name in values and not values[name]:
             values[name] = None
 
@@ -148,6 +161,7 @@ def _pools(_: Snapshot) -> Sequence[Column[Pool]]:
         Column("READY", lambda p: str(p.ready), right=True, keep=8, style=_pool_style),
         Column("OBSERVED", lambda p: str(p.observed), right=True, keep=7),
         Column("SOURCE", lambda p: p.source or figures.NONE, keep=3),
+        Column("PRICE/H", lambda p: figures.money(p.price_per_hour or None), right=True, wide=True, keep=2),
     )
 
 
@@ -155,14 +169,24 @@ def _pool_style(pool: Pool) -> str:
     return "good" if pool.ready >= pool.desired else "bad" if pool.ready == 0 else "watch"
 
 
-def _models(_: Snapshot) -> Sequence[Column[ModelView]]:
+_LEADING: Sequence[Column[ModelView]] = (
+    Column("KIND", lambda m: m.kind or "model", keep=7),
+    Column("LEADS TO", lambda m: m.leads_to or figures.NONE, keep=8),
+    Column("FALLBACK", lambda m: ", ".join(m.fallback) or figures.NONE, keep=5),
+)
+"""Where the policy has names that lead to models."""
+
+
+def _models(snapshot: Snapshot) -> Sequence[Column[ModelView]]:
     return (
         Column("NAME", lambda m: m.name, keep=9),
-        Column("POOL", lambda m: m.pool, keep=6),
+        Column("POOL", lambda m: m.pool or figures.NONE, keep=6),
         Column("ENGINE", lambda m: m.engine or figures.NONE, keep=5),
         Column("CONTEXT", lambda m: figures.count(m.max_context or None), right=True, keep=4),
         Column("READY WORKERS", lambda m: str(m.ready_workers), right=True, keep=8),
+        *(_LEADING if any(model.kind or model.fallback for model in snapshot.models) else ()),
         Column("SOURCE", lambda m: m.source or figures.NONE, keep=3),
+        Column("PRICE/H", lambda m: figures.money(m.price_per_hour or None), right=True, wide=True, keep=2),
     )
 
 
@@ -272,6 +296,8 @@ def _requests(snapshot: Snapshot) -> Sequence[Column[RequestView]]:
         Column("ROUTER", lambda r: r.router_id or figures.NONE, wide=True, keep=1),
         Column("RETRIES", lambda r: str(r.retries), right=True, wide=True, keep=1),
         Column("REASON", lambda r: r.reason or figures.NONE, wide=True, keep=2),
+        Column("ASKED FOR", lambda r: r.choice.asked if r.choice else r.model, wide=True, keep=2),
+        Column("COST", lambda r: figures.money(r.cost or None), right=True, wide=True, keep=2),
     )
 
 

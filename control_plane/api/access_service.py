@@ -22,6 +22,7 @@ from control_plane.contracts.access import (
     Role,
 )
 from control_plane.contracts.errors import InvalidRequest
+from control_plane.contracts.model_routes import shadowed, warnings
 from control_plane.contracts.policy import Policy
 from control_plane.contracts.policy_document import assigned, policy_of
 from control_plane.contracts.v1 import access_pb2 as pb
@@ -44,8 +45,17 @@ class HomeSecret(Protocol):
 
 
 class AccessService(access_pb2_grpc.AccessServicer):
-    def __init__(self, access: Access, home: HomeSecret, policy_changed: PolicyChanged) -> None:
+    """``models`` are those that pools serve: what a policy says of models is held against them."""
+
+    def __init__(
+        self,
+        access: Access,
+        home: HomeSecret,
+        policy_changed: PolicyChanged,
+        models: Callable[[], frozenset[str]],
+    ) -> None:
         self._access = access
+        self._models = models
         self._policy_changed = policy_changed
         self._home = home
 
@@ -99,13 +109,14 @@ class AccessService(access_pb2_grpc.AccessServicer):
         version = request.version if request.HasField("version") else None
         change = await asyncio.to_thread(
             self._access.policies.set,
-            _policy_change(request),
+            self._unshadowing(_policy_change(request)),
             caller().actor,
             version=version,
             dry_run=request.dry_run,
         )
         self._policy_changed()
-        return to_wire(change, pb.PolicyChange)
+        told = warnings(change.after.routing.models, self._models())
+        return to_wire(dataclasses.replace(change, warnings=told), pb.PolicyChange)
 
     @unary
     async def ListPolicies(self, request: pb.ListPoliciesRequest, context: Context) -> pb.PolicyVersions:  # noqa: N802
@@ -139,6 +150,23 @@ class AccessService(access_pb2_grpc.AccessServicer):
     async def ListAudit(self, request: pb.ListAuditRequest, context: Context) -> pb.AuditList:  # noqa: N802
         entries = await asyncio.to_thread(self._access.audit.newest, request.limit)
         return to_wire(AuditList(entries, time.time()), pb.AuditList)
+
+    def _unshadowing(self, change: Callable[[Policy], Policy]) -> Callable[[Policy], Policy]:
+        """The same change, refused where a route would take the name of a model that is served without saying so."""
+
+        def checked(before: Policy) -> Policy:
+            after = change(before)
+            name = shadowed(before.routing.models, after.routing.models, self._models())
+            if name is not None:
+                path = f"routing.models.{name}"
+                raise InvalidRequest(
+                    f"{path}: a pool serves a model of this name; say that this is meant, or take another name",
+                    param=path,
+                    hint=f"add {path}.shadow=true",
+                )
+            return after
+
+        return checked
 
     async def _new_key(self, make: Callable[..., NewKey], *arguments: Any, **options: Any) -> pb.NewKey:
         return to_wire(await asyncio.to_thread(make, *arguments, **options), pb.NewKey)

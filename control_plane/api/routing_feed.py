@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 
 from control_plane.contracts.routing import Routing
 from control_plane.store import Policies
@@ -16,10 +17,12 @@ log = logging.getLogger(__name__)
 
 
 class RoutingFeed:
-    """``run`` keeps ``current`` up to date; while the store does not answer, the last word holds."""
+    """``run`` keeps ``current`` up to date; while the store does not answer, the last word holds. ``told`` hears every
+    new word."""
 
-    def __init__(self, policies: Policies) -> None:
+    def __init__(self, policies: Policies, told: Callable[[Routing], None] = lambda routing: None) -> None:
         self._policies = policies
+        self._told = told
         self.current = Routing()
         self.revision = 0
         self._again = asyncio.Event()
@@ -52,6 +55,7 @@ class RoutingFeed:
         if self.revision and routing == self.current:
             return
         self.current = routing
+        self._told(routing)
         self.revision += 1
         self._changed.set()
         self._changed = asyncio.Event()

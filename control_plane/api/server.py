@@ -85,11 +85,11 @@ class ApiServer:
         self._server = grpc.aio.server(interceptors=gates, options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
         self._trail = trail = Trail(access.audit)
-        self._routing = routing = RoutingFeed(access.policies)
+        self._routing = routing = RoutingFeed(access.policies, platform.snapshots.lead)
         operator = _Operator(platform, trail, routing)
         operator_pb2_grpc.add_OperatorServicer_to_server(operator, self._server)  # type: ignore[no-untyped-call]
         self._feeding: asyncio.Task[None] | None = None
-        service = AccessService(access, home_secret, routing.policy_changed)
+        service = AccessService(access, home_secret, routing.policy_changed, platform.pools.models)
         access_pb2_grpc.add_AccessServicer_to_server(service, self._server)  # type: ignore[no-untyped-call]
         history = HistoryService(platform.conversations, trail)
         history_pb2_grpc.add_HistoryServicer_to_server(history, self._server)  # type: ignore[no-untyped-call]

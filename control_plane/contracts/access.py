@@ -90,8 +90,11 @@ class KeyChange:
 
 @dataclass(frozen=True, slots=True)
 class PolicyChange:
+    """``warnings``: what of it leads nowhere as things are."""
+
     before: Policy
     after: Policy
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ from typing import Protocol, runtime_checkable
 
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.fleet import ModelView, Stage
+from control_plane.contracts.model_choice import ModelAsk, ModelChoice
+from control_plane.contracts.model_routes import ModelRoutes
 from control_plane.contracts.worker import Delta, Sampling
 
 
@@ -27,6 +29,7 @@ class RoutedCall:
     ``gateway_id``: whose call it is, where the router serves several. ``attempts`` and ``ttft_s`` are of a call that
     another router had before: how many workers and routers were lost with it, and its time to first token in seconds,
     0 where it has none yet.
+    ``choice``: why it goes to this model, where its caller asked for another name.
     """
 
     request_id: str
@@ -48,6 +51,7 @@ class RoutedCall:
     gateway_id: str = ""
     attempts: int = 0
     ttft_s: float = 0.0
+    choice: ModelChoice | None = None
 
 
 class CallSink(Protocol):
@@ -88,6 +92,18 @@ class CallHandle(Protocol):
 
 class Router(Protocol):
     """Places calls. ``submit`` never waits; refusals come at once as an exception, later ones through the sink."""
+
+    def select(self, ask: ModelAsk, then: Callable[[ModelChoice | InferDeckError], None]) -> None:
+        """Choose the model of a call, before it is tokenised: the tokenizer and the context are that model's.
+
+        ``then`` is called once, on the event loop, at once where that is possible: with the choice, or with NotFound
+        (the name leads to no model), InvalidRequest (the header means nothing here), or Unavailable while it is not
+        known yet which models there are."""
+        ...
+
+    def routes(self) -> ModelRoutes | None:
+        """The names that lead to models; None while it is not known yet which models there are."""
+        ...
 
     def submit(self, call: RoutedCall, sink: CallSink) -> CallHandle: ...
 

@@ -10,6 +10,7 @@ from enum import Enum, StrEnum
 
 from control_plane.contracts.decision import DecisionAnswer
 from control_plane.contracts.kv_belief import KvBelief
+from control_plane.contracts.model_choice import ModelChoice
 from control_plane.contracts.worker import Load, WorkerInfo
 
 
@@ -45,6 +46,7 @@ class Pool:
     ready: int = 0
     observed: int = 0
     source: str = ""
+    price_per_hour: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,11 @@ class ModelView:
     max_context: int = 0
     ready_workers: int = 0
     engine: str = ""
+    price_per_hour: float = 0.0
+    kind: str = ""
+    leads_to: str = ""
+    targets: tuple[str, ...] = ()
+    fallback: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +187,9 @@ class RequestView:
     traceparent: str = ""
     predicted_cached_tokens: int | None = None
     router_id: str = ""
+    choice: ModelChoice | None = None
+    worker_s: float = 0.0
+    cost: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

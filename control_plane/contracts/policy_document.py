@@ -254,7 +254,13 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
         if isinstance(entry, dict):
             yield from _flat(entry, f"{where}.")
         else:
-            yield where, ", ".join(entry) or "all" if isinstance(entry, list) else str(entry)
+            yield where, _shown(name, entry)
+
+
+def _shown(name: str, entry: Any) -> str:
+    if isinstance(entry, list):
+        return ", ".join(entry) or ("all" if name == "models" else NONE)
+    return str(entry).lower() if isinstance(entry, bool) else str(entry)
 
 
 def _table(document: Any, path: str, known: tuple[str, ...]) -> dict[str, Any]:

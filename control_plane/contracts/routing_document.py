@@ -3,7 +3,8 @@
 ::
 
     {"profile": "mine",
-     "profiles": {"mine": {"picker": "max", "weights": {"inflight_tokens": 2.0, "queue_depth": 1.0}}}}
+     "profiles": {"mine": {"picker": "max", "weights": {"inflight_tokens": 2.0, "queue_depth": 1.0}}},
+     "models": {"smart": {"target": "smollm2-135m"}}}
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from control_plane.contracts.errors import InvalidRequest
+from control_plane.contracts.model_routes_document import assign_route, routes_document, routes_of
 from control_plane.contracts.profile_document import assign_profile, profiles_document, profiles_of
 from control_plane.contracts.routing import Routing
 
-ROUTING_FIELDS: Final = ("profile", "profiles")
+ROUTING_FIELDS: Final = ("profile", "profiles", "models")
 
 
 def routing_document(routing: Routing) -> dict[str, Any]:
@@ -23,13 +25,17 @@ def routing_document(routing: Routing) -> dict[str, Any]:
     document: dict[str, Any] = {"profile": routing.profile} if routing.profile else {}
     if routing.profiles:
         document["profiles"] = profiles_document(routing.profiles)
+    if routing.models:
+        document["models"] = routes_document(routing.models)
     return document
 
 
 def routing_of(values: Mapping[str, Any]) -> Routing:
     """Raises InvalidRequest that names the first field that is wrong. ``values`` has known fields only."""
     routing = Routing(
-        profile=values.get("profile", ""), profiles=profiles_of(values.get("profiles", {}), "routing.profiles")
+        profile=values.get("profile", ""),
+        profiles=profiles_of(values.get("profiles", {}), "routing.profiles"),
+        models=routes_of(values.get("models", {}), "routing.models"),
     )
     if routing.profile not in ("", *routing.names):
         raise InvalidRequest(
@@ -49,8 +55,17 @@ def assign_routing(table: dict[str, Any], path: str, field: str, text: str) -> N
         profiles: dict[str, Any] = table.setdefault("profiles", {})
         assign_profile(profiles, path, rest, text)
         return
+    if part == "models" and rest:
+        assign_route(table.setdefault("models", {}), path, rest, text)
+        return
+    if field == "models" and text == "none":
+        table.pop(field, None)
+        return
+    if field == "models":
+        raise InvalidRequest(f"{path}: which route? For example routing.models.smart.target=MODEL", param=path)
     if field != "profile":
         known = "profile, profiles.NAME.weights.SCORER, profiles.NAME.picker, profiles.NAME.temperature"
+        known += ", models.NAME.FIELD"
         raise InvalidRequest(f"{path}: unknown field {field!r}; there are {known}", param=path)
     if text == "none":
         table.pop(field, None)

@@ -42,6 +42,10 @@ class Pools:
         _check_auto([pool for pool in settings if pool.gpus == "auto"], len(visible))
         self._gpus = {pool.name: visible if pool.gpus == "auto" else tuple(pool.gpus) for pool in settings if pool.gpus}
 
+    def models(self) -> frozenset[str]:
+        """What is served, by the names that callers use."""
+        return frozenset(pool.model for pool in self.settings.values())
+
     def replicas(self, pool: str) -> int:
         return self._replicas[pool]
 

@@ -17,12 +17,14 @@ from control_plane.contracts.fleet import (
     WorkerPhase,
 )
 from control_plane.contracts.kv_belief import KvBelief
+from control_plane.contracts.routing import Routing
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.controller import Controller
 from control_plane.fleet.events import Events
 from control_plane.fleet.gateways import Gateways
 from control_plane.fleet.pools import Pools
 from control_plane.fleet.requests import Requests
+from control_plane.fleet.route_views import with_routes
 from control_plane.fleet.router_processes import RouterProcesses
 from control_plane.fleet.routers import Routers, Session
 from control_plane.fleet.worker import Worker
@@ -62,6 +64,13 @@ class Snapshots:
         self._requests = requests
         self._events = events
         self._changes = changes
+        self._routing = Routing()
+
+    def lead(self, routing: Routing) -> None:
+        """Show the names that lead to models, too, as the policy has them from now on."""
+        if routing.models != self._routing.models:
+            self._routing = routing
+            self._changes.bump()
 
     def snapshot(self, *, finished_requests: bool = False) -> Snapshot:
         now = time.monotonic()
@@ -83,7 +92,7 @@ class Snapshots:
             ),
             gateways=self._gateway_views(now),
             requests=(*ended, *self._requests.active()),
-            models=self.models(),
+            models=with_routes(self.models(), self._routing.models),
             events=self._events.recent(EVENTS),
             routers=self._router_views(now),
         )
@@ -116,6 +125,7 @@ class Snapshots:
                     max_context=infos[0].max_context if infos else pool.max_context,
                     ready_workers=sum(worker.phase is WorkerPhase.READY for worker in own),
                     engine=pool.engine,
+                    price_per_hour=pool.price_per_hour,
                 )
             )
         return tuple(views)
@@ -136,6 +146,7 @@ class Snapshots:
                 ready=sum(worker.pool == name and worker.phase is WorkerPhase.READY for worker in workers),
                 observed=sum(worker.pool == name and worker.has_process for worker in workers),
                 source=pool.source,
+                price_per_hour=pool.price_per_hour,
             )
             for name, pool in self._pools.settings.items()
         )

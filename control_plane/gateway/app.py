@@ -11,7 +11,7 @@ import math
 import random
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
@@ -25,7 +25,9 @@ from control_plane.contracts.errors import (
     Unauthenticated,
     UnsupportedMediaType,
 )
+from control_plane.contracts.fleet import ModelView
 from control_plane.contracts.grant import Grant
+from control_plane.contracts.model_routes import ModelRoutes
 from control_plane.gateway.api import CHAT, COMPLETIONS, RESPONSES
 from control_plane.gateway.auth import KeyGate
 from control_plane.gateway.cors import Cors
@@ -41,6 +43,7 @@ from control_plane.gateway.http.target import path_of, segments_of
 from control_plane.gateway.metrics_api import METRICS_TYPE, metrics_text
 from control_plane.gateway.models_api import list_models, show_model
 from control_plane.gateway.openapi import DOCUMENT, document
+from control_plane.gateway.route_api import RouteApi
 from control_plane.gateway.schema import answers
 from control_plane.gateway.schema.generation import CHAT as CHAT_TABLE
 from control_plane.gateway.schema.generation import COMPLETION as COMPLETION_TABLE
@@ -66,7 +69,10 @@ _COMPLETIONS = Operation(
     GENERATION_ERRORS,
     example={"model": "MODEL", "prompt": "Hello."},
 )
-_MODELS = Operation("Every model, whether or not a worker of it is up.", {JSON_TYPE: answers.MODELS})
+_MODELS = Operation(
+    "Every model, whether or not a worker of it is up, and every name that leads to models.",
+    {JSON_TYPE: answers.MODELS},
+)
 _ONE_MODEL = Operation(
     "One model.",
     {JSON_TYPE: answers.MODEL},
@@ -114,7 +120,7 @@ class GatewayApp:
         self._told_at = -math.inf
         self.closing = False
         errands = Errands(desk.lanes, desk.limiter, desk.refuse)
-        door, tokens = StoreDoor(desk.history, errands), TokenizeApi(desk.prompts, errands, desk.wait_s)
+        door, tokens = StoreDoor(desk.history, errands), TokenizeApi(router, desk.prompts, errands, desk.wait_s)
         kept, responses = ConversationsApi(door), ResponsesApi(door)
         self._routes = {
             b"/v1/chat/completions": Route("chat", {b"POST": _CHAT}, lambda exchange: desk.take(exchange, CHAT)),
@@ -131,6 +137,7 @@ class GatewayApp:
             ),
             b"/tokenize": Route("tokenize", {b"POST": operations.TOKENIZE}, tokens.tokenize),
             b"/detokenize": Route("tokenize", {b"POST": operations.DETOKENIZE}, tokens.detokenize),
+            b"/v1/route": Route("route", {b"POST": operations.ROUTE}, RouteApi(router, errands).route),
             b"/v1/conversations": Route(
                 "conversations",
                 {b"GET": operations.LIST_CONVERSATIONS, b"POST": operations.MAKE_CONVERSATION},
@@ -289,11 +296,14 @@ class GatewayApp:
     # routes
 
     def _models(self, exchange: Exchange) -> None:
-        exchange.respond(200, list_models(self._router.models(), exchange.grant, self._started))
+        exchange.respond(200, list_models(*self._models_for(exchange), self._started))
 
     def _one_model(self, exchange: Exchange) -> None:
         name = "/".join(segments_of(exchange.target)[2:])
-        exchange.respond(200, show_model(self._router.models(), exchange.grant, name, self._started))
+        exchange.respond(200, show_model(*self._models_for(exchange), name, self._started))
+
+    def _models_for(self, exchange: Exchange) -> tuple[Sequence[ModelView], ModelRoutes, Callable[[str], bool]]:
+        return self._router.models(), self._router.routes() or ModelRoutes(), exchange.grant.allows
 
     def _openapi(self, exchange: Exchange) -> None:
         exchange.respond(200, self._document)

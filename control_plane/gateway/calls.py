@@ -2,9 +2,9 @@
 
 ::
 
-    body ─▶ schema ─▶ admission ─▶ tokenizer known? ─▶ lane: template, tokens ─▶ fits? ─▶ reservation
-                                    ├ wait for a worker
-                                    └ continued: read what was said
+    body ─▶ schema ─▶ model ─▶ admission ─▶ tokenizer known? ─▶ lane: template, tokens ─▶ fits? ─▶ reservation
+                                             ├ wait for a worker
+                                             └ continued: read what was said
          ─▶ kept? store its messages ─▶ router.submit ─▶ sink ─▶ ended, settled    the client may leave anywhere
 
 Everything is a callback on the event loop; the lane is the only other thread. A call has no task of its own.
@@ -16,11 +16,13 @@ import logging
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from control_plane.contracts.call import CallHandle, RoutedCall
-from control_plane.contracts.errors import DropReason, InferDeckError, InternalError
+from control_plane.contracts.errors import DropReason, InferDeckError, InternalError, Unavailable
 from control_plane.contracts.fleet import Stage
+from control_plane.contracts.model_choice import ModelChoice
 from control_plane.contracts.policy import DEFAULT_TENANT
 from control_plane.contracts.worker import Delta, Done, Finish, FinishReason, Sampling
 from control_plane.gateway.answer.heading import Heading
@@ -30,6 +32,7 @@ from control_plane.gateway.history.call_memory import CallMemory
 from control_plane.gateway.http.exchange import Exchange
 from control_plane.gateway.limits.limiter import Admission
 from control_plane.gateway.limits.spending import before_tokenising, charge, counts_as_request, reservation, wish_of
+from control_plane.gateway.model_door import ask_of, choice_lines
 from control_plane.gateway.model_fit import check_vocabulary, output_room
 from control_plane.gateway.prompt.lanes import Job
 from control_plane.gateway.prompt.model_prompt import ModelPrompt
@@ -57,6 +60,7 @@ class Call:
     __slots__ = (
         "_admission",
         "_api",
+        "_choice",
         "_desk",
         "_ended",
         "_exchange",
@@ -76,6 +80,7 @@ class Call:
         self._exchange = exchange
         self._generation = generation
         self._api = api
+        self._choice: ModelChoice | None = None
         self._admission: Admission | None = None
         self._prompt_tokens = 0
         self._memory = CallMemory(desk.history, exchange, generation, api.name)
@@ -87,19 +92,13 @@ class Call:
         self._ended = False
 
     def start(self) -> None:
-        exchange, model = self._exchange, self._generation.model
+        exchange = self._exchange
         if exchange.request_id in self._desk.active:
             # The caller's choice, but whoever cancels by id must hit one call.
             exchange.request_id += f"-{random.getrandbits(32):08x}"
         self._desk.active[exchange.request_id] = self
         exchange.on_gone = self._gone
-        if self._desk.prompts.get(model) is not None or any(
-            known.name == model for known in self._desk.router.models()
-        ):
-            self._admit()
-        else:
-            # No such model, or the router has heard of none yet: waiting tells.
-            self._wait()
+        self._select()
 
     def fail(self, error: InferDeckError) -> None:
         """End the call with this error, wherever it is."""
@@ -121,6 +120,24 @@ class Call:
         self._end(ran=self._sink.whole, counts=counts_as_request(self._exchange.refused))
 
     # steps
+
+    def _select(self, *, waited: bool = False) -> None:
+        then = partial(self._selected, waited)
+        self._desk.router.select(ask_of(self._exchange, self._generation), then)
+
+    def _selected(self, waited: bool, choice: ModelChoice | InferDeckError) -> None:
+        if self._ended:
+            return
+        if isinstance(choice, Unavailable) and not waited:
+            # The router has heard of no model yet: waiting tells.
+            self._wait()
+        elif isinstance(choice, InferDeckError):
+            self._refuse(choice)
+        else:
+            self._choice = choice
+            self._generation.model = choice.model
+            self._exchange.common += choice_lines(choice)
+            self._admit()
 
     def _admit(self) -> None:
         generation, grant = self._generation, self._exchange.grant
@@ -144,10 +161,10 @@ class Call:
 
     def _tokenizer_known(self, answer: ModelPrompt | InferDeckError) -> None:
         self._waiter = None
-        if isinstance(answer, InferDeckError):
+        if self._choice is None and not isinstance(answer, Unavailable):
+            self._select(waited=True)
+        elif isinstance(answer, InferDeckError):
             self._refuse(answer)
-        elif self._admission is None:
-            self._admit()
         else:
             self._recall(answer)
 
@@ -237,7 +254,7 @@ class Call:
             self._sink = sink
             self._echo_only(len(ids))
             return
-        grant = exchange.grant
+        grant, choice = exchange.grant, self._choice
         call = RoutedCall(
             request_id=exchange.request_id,
             model=generation.model,
@@ -261,6 +278,7 @@ class Call:
                     "tokenise", self._tokenise_mono - exchange.arrival_mono, self._tokenised_mono - self._tokenise_mono
                 ),
             ),
+            choice=choice if choice is not None and choice.reason else None,
         )
         self._sink = sink
         try:

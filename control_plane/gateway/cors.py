@@ -9,7 +9,7 @@ _HEADER_NAMES: Final = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+(\s*,\s*[A-Za-z0
 _SHOWN: Final = (
     b"x-request-id, retry-after, x-should-retry, x-ratelimit-limit-requests, x-ratelimit-limit-tokens, "
     b"x-ratelimit-remaining-requests, x-ratelimit-remaining-tokens, x-ratelimit-reset-requests, "
-    b"x-ratelimit-reset-tokens"
+    b"x-ratelimit-reset-tokens, x-inferdeck-model, x-inferdeck-model-reason"
 )
 _KEPT_S: Final = 600
 

@@ -12,7 +12,7 @@ from control_plane.gateway.figures import Figures
 from control_plane.gateway.history.history import History
 from control_plane.gateway.http.exchange import Exchange
 from control_plane.gateway.limits.limiter import Limiter
-from control_plane.gateway.models_api import check_model
+from control_plane.gateway.model_door import check_model, override_of
 from control_plane.gateway.prompt.lanes import Lanes
 from control_plane.gateway.prompt.models import ModelPrompts
 from control_plane.gateway.reading import read_body
@@ -38,7 +38,7 @@ class Desk:
         size = exchange.received
 
         def start(generation: Generation) -> None:
-            check_model(exchange.grant, generation.model)
+            check_model(self.router, exchange.grant, generation.model, override_of(exchange))
             thread = generation.thread
             if thread is not None and (thread.kept or thread.continues) and self.history is None:
                 raise Unavailable("This gateway keeps no conversations.")

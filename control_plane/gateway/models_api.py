@@ -1,49 +1,56 @@
-"""``/v1/models``: what a key may call, whether or not a worker of it is up."""
+"""``/v1/models``: what a key may call, whether or not a worker of it is up: models, and names that lead to them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from control_plane.contracts.errors import DropReason, Forbidden, NotFound
+from control_plane.contracts.errors import DropReason, NotFound
 from control_plane.contracts.fleet import ModelView
-from control_plane.contracts.grant import Grant
+from control_plane.contracts.model_routes import ModelRoutes
 
 OWNER = "inferdeck"
 
-
-def list_models(models: Sequence[ModelView], grant: Grant, created: int) -> bytes:
-    return _json({"object": "list", "data": [_entry(model, created) for model in _allowed(models, grant).values()]})
+Allows = Callable[[str], bool]
 
 
-def show_model(models: Sequence[ModelView], grant: Grant, name: str, created: int) -> bytes:
-    """Raises NotFound, also for a model that the key may not call."""
-    model = _allowed(models, grant).get(name)
-    if model is None:
+def list_models(models: Sequence[ModelView], routes: ModelRoutes, allows: Allows, created: int) -> bytes:
+    """``allows``: whether a name may be called by itself; what follows from that is the routes' word."""
+    return _json({"object": "list", "data": list(_entries(models, routes, allows, created).values())})
+
+
+def show_model(models: Sequence[ModelView], routes: ModelRoutes, allows: Allows, name: str, created: int) -> bytes:
+    """Raises NotFound, also for a name that may not be called."""
+    entry = _entries(models, routes, allows, created).get(name)
+    if entry is None:
         raise NotFound("The model does not exist.", reason=DropReason.MODEL_NOT_FOUND, param="model")
-    return _json(_entry(model, created))
+    return _json(entry)
 
 
-def check_model(grant: Grant, name: str) -> None:
-    """Raises Forbidden for a model that the key may not call, whether or not there is one of this name."""
-    if not grant.allows(name):
-        raise Forbidden("This API key may not use this model. GET /v1/models lists those it may.", param="model")
-
-
-def _allowed(models: Sequence[ModelView], grant: Grant) -> dict[str, ModelView]:
-    """Two pools may serve one model; it is listed once."""
-    found: dict[str, ModelView] = {}
+def _entries(
+    models: Sequence[ModelView], routes: ModelRoutes, allows: Allows, created: int
+) -> Mapping[str, dict[str, Any]]:
+    """Models first. Two pools may serve one; it is listed once. A route that takes a model's name stands for it."""
+    contexts: dict[str, int] = {}
     for model in models:
-        if grant.allows(model.name):
-            found.setdefault(model.name, model)
+        contexts.setdefault(model.name, model.max_context)
+    found = {
+        name: _entry(name, OWNER, context, created)
+        for name, context in contexts.items()
+        if routes.allowed(name, allows)
+    }
+    for name, route in sorted(routes.leading().items()):
+        if routes.allowed(name, allows):
+            ends = [contexts[end] for end in routes.ends(name) if contexts.get(end)]
+            found[name] = _entry(name, f"{OWNER}-{route.kind}", min(ends, default=0), created)
     return found
 
 
-def _entry(model: ModelView, created: int) -> dict[str, Any]:
-    entry: dict[str, Any] = {"id": model.name, "object": "model", "created": created, "owned_by": OWNER}
-    if model.max_context:
-        entry["max_model_len"] = model.max_context
+def _entry(name: str, owner: str, context: int, created: int) -> dict[str, Any]:
+    entry: dict[str, Any] = {"id": name, "object": "model", "created": created, "owned_by": owner}
+    if context:
+        entry["max_model_len"] = context
     return entry
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from control_plane.contracts.call import Router
 from control_plane.contracts.errors import InferDeckError, InternalError, InvalidRequest
 from control_plane.gateway.answer.item_json import to_bytes
 from control_plane.gateway.errand import Errand, Errands
 from control_plane.gateway.http.exchange import Exchange
-from control_plane.gateway.models_api import check_model
+from control_plane.gateway.model_door import check_model, only_model
 from control_plane.gateway.prompt.lanes import Job
 from control_plane.gateway.prompt.model_prompt import ModelPrompt
 from control_plane.gateway.prompt.models import ModelPrompts, Waiter
@@ -30,7 +31,8 @@ class Asked:
 class TokenizeApi:
     """``wait_s`` is how long a model's first worker is waited for, as by calls."""
 
-    def __init__(self, prompts: ModelPrompts, errands: Errands, wait_s: float) -> None:
+    def __init__(self, router: Router, prompts: ModelPrompts, errands: Errands, wait_s: float) -> None:
+        self._router = router
         self._prompts = prompts
         self._errands = errands
         self._wait_s = wait_s
@@ -46,8 +48,9 @@ class TokenizeApi:
         size = exchange.received
 
         def begin(asked: Asked) -> None:
-            check_model(exchange.grant, asked.model)
-            self._errands.start(exchange, lambda errand: self._find(errand, asked, size))
+            check_model(self._router, exchange.grant, asked.model)
+            one = replace(asked, model=only_model(self._router, asked.model))
+            self._errands.start(exchange, lambda errand: self._find(errand, one, size))
 
         self._errands.read(exchange, read, begin)
 

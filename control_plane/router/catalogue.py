@@ -16,9 +16,29 @@ class Catalogue:
     def __init__(self, targets: Targets) -> None:
         self._targets = targets
         self._models: dict[str, ModelView] | None = None
+        self.names: frozenset[str] | None = None
+        """The same object as long as the names are the same; None while the fleet has not spoken yet."""
 
     def update(self, models: tuple[ModelView, ...]) -> None:
         self._models = {view.name: view for view in models}
+        if (names := frozenset(self._models)) != self.names:
+            self.names = names
+
+    def knows(self, name: str) -> bool:
+        """Whether a model of this name is configured."""
+        return name in (self._models or ())
+
+    def serves(self, name: str) -> bool:
+        """Whether at least one endpoint of the model can be picked."""
+        return any(
+            candidate.ready and candidate.connected and not candidate.cordoned
+            for candidate in self._targets.candidates(name)
+        )
+
+    def price(self, name: str) -> float:
+        """Of one worker for an hour; 0 where nobody says."""
+        view = (self._models or {}).get(name)
+        return view.price_per_hour if view is not None else 0.0
 
     @property
     def known(self) -> bool:
@@ -49,11 +69,7 @@ class Catalogue:
 
     def any_ready(self) -> bool:
         """Whether at least one endpoint can be picked."""
-        return any(
-            candidate.ready and candidate.connected and not candidate.cordoned
-            for name in self._models or ()
-            for candidate in self._targets.candidates(name)
-        )
+        return any(self.serves(name) for name in self._models or ())
 
     def why_not(self, model: str, waited_s: float) -> InferDeckError:
         """What to tell one who has waited for the model in vain."""

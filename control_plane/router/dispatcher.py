@@ -95,7 +95,7 @@ class Dispatcher:
         refusals.check_context(call, self.catalogue.max_context(call.model))
         now = self._clock()
         self._seq += 1
-        request = Request(self, call, sink, self._seq, now)
+        request = Request(self, call, sink, self._seq, now, self.catalogue.price(call.model))
         self._ledger.open(request)
         self._drain(call.model)
         if not request.phase.active:  # a sink that was told of another call's end has closed everything

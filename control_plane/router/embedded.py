@@ -16,7 +16,7 @@ from random import Random
 
 from control_plane.contracts.call import CallHandle, CallSink, RoutedCall, TokenizerBundle
 from control_plane.contracts.decision import DecisionAnswer, DecisionQuestion
-from control_plane.contracts.errors import SettingsError
+from control_plane.contracts.errors import InferDeckError, SettingsError
 from control_plane.contracts.fleet import (
     CancelOutcome,
     Endpoint,
@@ -26,6 +26,8 @@ from control_plane.contracts.fleet import (
     ModelView,
     RouterSet,
 )
+from control_plane.contracts.model_choice import ModelAsk, ModelChoice
+from control_plane.contracts.model_routes import ModelRoutes
 from control_plane.contracts.routing import BUILT_IN, Routing
 from control_plane.router.beliefs import Beliefs
 from control_plane.router.decisions import answering
@@ -34,6 +36,7 @@ from control_plane.router.fleet_watch import FleetWatch
 from control_plane.router.forwarder import WorkerLink, fetch_tokenizer
 from control_plane.router.ledger import Account, Ledger
 from control_plane.router.scheduling.profile import PROFILES, build
+from control_plane.router.selector import Selector
 from control_plane.router.targets import Target
 from control_plane.router.tokenizers import Tokenizers
 from control_plane.settings.model import RouterSettings
@@ -99,6 +102,7 @@ class EmbeddedRouter:
             changed=self._watch.nudge,
         )
         self._beliefs = Beliefs(self.dispatcher.targets)
+        self._selector = Selector(self.dispatcher.catalogue, self._rng)
         self._tokenizers = Tokenizers(
             lambda model: [target.endpoint for target in self.dispatcher.targets.serving(model)], self._fetch
         )
@@ -122,6 +126,12 @@ class EmbeddedRouter:
                 await task
 
     # --- contracts.call.Router
+
+    def select(self, ask: ModelAsk, then: Callable[[ModelChoice | InferDeckError], None]) -> None:
+        self._selector.select(ask, then)
+
+    def routes(self) -> ModelRoutes | None:
+        return self._selector.routes()
 
     def submit(self, call: RoutedCall, sink: CallSink) -> CallHandle:
         if not len(self._ledger):
@@ -166,7 +176,8 @@ class EmbeddedRouter:
 
     def route(self, routing: Routing) -> None:
         """Take over how operators want endpoints to be chosen from now on. A profile of a newer version that this
-        router cannot follow changes nothing."""
+        router cannot follow changes nothing of it."""
+        self._selector.take(routing.models)
         wanted = routing.profile or self._settings.profile
         described = routing.named(wanted)
         if described is not None and (wanted, described) == self._described:

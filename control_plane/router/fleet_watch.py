@@ -30,7 +30,7 @@ from control_plane.contracts.routing import Routing
 from control_plane.contracts.v1 import decision_pb2
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.v1.operator_pb2_grpc import FleetStub
-from control_plane.contracts.wire.convert import from_wire, to_wire
+from control_plane.contracts.wire.convert import fill, from_wire, to_wire
 from control_plane.contracts.wire.secure import open_channel
 from control_plane.router.ledger import Account
 
@@ -252,7 +252,7 @@ def _to_wire(account: Account, outcomes: list[CancelOutcome], stats: GatewayStat
 
 def _request_to_wire(view: RequestView) -> pb.RequestView:
     """By hand: every active request goes into every report."""
-    return pb.RequestView(
+    message = pb.RequestView(
         id=view.id,
         gateway_id=view.gateway_id,
         worker_id=view.worker_id,
@@ -275,4 +275,9 @@ def _request_to_wire(view: RequestView) -> pb.RequestView:
         traceparent=view.traceparent,
         predicted_cached_tokens=view.predicted_cached_tokens,
         router_id=view.router_id,
+        worker_s=view.worker_s,
+        cost=view.cost,
     )
+    if view.choice is not None:
+        fill(view.choice, message.choice)
+    return message

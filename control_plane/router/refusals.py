@@ -19,8 +19,9 @@ from control_plane.contracts.worker import CallError
 RETRY_AFTER_S = 5.0
 
 
-def unknown_model(name: str) -> NotFound:
-    return NotFound(f"The model {name!r} does not exist.", reason=DropReason.MODEL_NOT_FOUND, param="model")
+def unknown_model(name: str, leads_to: str = "") -> NotFound:
+    where = f" leads to {leads_to!r}, which" if leads_to not in ("", name) else ""
+    return NotFound(f"The model {name!r}{where} does not exist.", reason=DropReason.MODEL_NOT_FOUND, param="model")
 
 
 def not_joined() -> Unavailable:

@@ -33,7 +33,9 @@ class Request:
     """Also the ``CallHandle`` that the gateway holds. Times are monotonic seconds, 0.0: not yet.
 
     ``number`` names the present attempt on its worker's stream, 0 while there is none. ``seq`` is the order of arrival.
-    ``attempts`` is how often it was sent to a worker. ``charge`` is what the endpoint was charged for it, in tokens.
+    ``attempts`` is how often it was sent to a worker.
+    ``charge`` is what the endpoint was charged for it, in tokens. ``worker_s`` is its share of the time of workers that
+    it has left, ``share_mark`` where its share of the present one began, ``price`` what a worker costs an hour.
     ``delivered``: the present attempt has reached the sink; ``begun``: any has. ``said`` are the tokens of the answer
     so far, of a call with one choice.
 
@@ -69,6 +71,7 @@ class Request:
         "output_tokens",
         "phase",
         "predicted_tokens",
+        "price",
         "promised",
         "prompt_tokens",
         "queued_mono",
@@ -76,15 +79,19 @@ class Request:
         "retries",
         "said",
         "seq",
+        "share_mark",
         "shelf",
         "sink",
         "spans",
         "target",
         "tried",
         "worker_id",
+        "worker_s",
     )
 
-    def __init__(self, owner: Owner, call: RoutedCall, sink: CallSink, seq: int, now: float) -> None:
+    def __init__(
+        self, owner: Owner, call: RoutedCall, sink: CallSink, seq: int, now: float, price: float = 0.0
+    ) -> None:
         self._owner = owner
         self.call = call
         self.sink = sink
@@ -98,6 +105,8 @@ class Request:
         self.charge = 0.0
         self.attempts = 0
         self.retries = call.attempts
+        self.price = price
+        self.worker_s = self.share_mark = 0.0
         self.tried: set[str] = set()
         self.queued_mono = now
         self.deadline = 0.0
@@ -256,6 +265,9 @@ class Request:
         plain call are not known.
         """
         call, arrival = self.call, self.call.arrival_mono
+        worker_s = self.worker_s
+        if self.target is not None:
+            worker_s += self.choices * (self.target.share.each(now) - self.share_mark)
         return RequestView(
             id=call.request_id,
             gateway_id=call.gateway_id or router_id,
@@ -279,6 +291,9 @@ class Request:
             traceparent=call.traceparent,
             predicted_cached_tokens=self.predicted_tokens,
             router_id=router_id if call.gateway_id else "",
+            choice=call.choice,
+            worker_s=worker_s,
+            cost=worker_s / 3600 * self.price,
         )
 
     def _untold(self, end: float) -> list[Stage]:

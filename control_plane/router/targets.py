@@ -16,6 +16,7 @@ from control_plane.router.prefix_index import PrefixIndex, Shelf
 from control_plane.router.prompt_blocks import PromptBlocks
 from control_plane.router.requests import Request
 from control_plane.router.scheduling.candidate import WORK_HALVES_S, Candidate
+from control_plane.router.time_share import TimeShare
 
 _ALIVE = (WorkerState.UNSPECIFIED, WorkerState.READY)
 
@@ -46,6 +47,7 @@ class Target:
         self.kv_heard_unix = 0.0
         self.candidate = Candidate(endpoint.worker_id, endpoint.instance_id, endpoint.model, slot=shelf.slot)
         self.circuit = Circuit()
+        self.share = TimeShare()
         self.calls: dict[int, Request] = {}
         self.last_words: dict[int, Callable[[int], None]] = {}
         self.link: Link | None = None
@@ -90,6 +92,7 @@ class Target:
         candidate.waiting = load.waiting
         candidate.kv_usage = load.kv_usage
         candidate.others = max(0, load.running + load.waiting - max(self._peak, self._peak_before))
+        self.share.change(now, candidate.sequences + candidate.others)
         self._peak_before, self._peak = self._peak, candidate.sequences
 
     def attach(self, number: int, request: Request, now: float) -> None:
@@ -102,6 +105,8 @@ class Target:
         candidate.sequences += request.choices
         candidate.tokens += request.charge
         self._peak = max(self._peak, candidate.sequences)
+        self.share.change(request.dispatched_mono, candidate.sequences + candidate.others)
+        request.share_mark = self.share.each(request.dispatched_mono)
         self.circuit.sent(number)
         candidate.refusing_until = self.circuit.open_until
 
@@ -111,6 +116,8 @@ class Target:
         if self.calls.pop(number, None) is None:
             return
         candidate = self.candidate
+        request.worker_s += request.choices * (self.share.each(now) - request.share_mark)
+        self.share.change(now, candidate.sequences - request.choices + candidate.others)
         candidate.requests -= 1
         candidate.sequences -= request.choices
         candidate.tokens = candidate.tokens - request.charge if self.calls else 0.0

@@ -101,7 +101,8 @@ class PoolSettings:
     ``kv_memory`` is bytes, 0 leaves the size to the engine; ``max_context`` is tokens, 0 means what the model allows.
     ``gpus`` are device indexes, ``tensor_parallel`` of them to each worker; empty means the CPU. ``dtype`` "auto" is
     the model's own, or float32 on a processor that would only emulate it. ``kv_events``: its workers tell which blocks
-    their prefix caches hold.
+    their prefix caches hold. ``price_per_hour``: what one worker costs an hour, all of its GPUs, in whatever currency;
+    0 is unknown.
     """
 
     name: str = "smollm2"
@@ -117,6 +118,7 @@ class PoolSettings:
     threads: int = 1
     offline: bool = False
     kv_events: bool = True
+    price_per_hour: float = 0.0
     engine_args: dict[str, Any] = field(default_factory=lambda: {"max_num_seqs": 16, "max_num_batched_tokens": 512})
 
     @property

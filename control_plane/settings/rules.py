@@ -16,6 +16,7 @@ Problem = tuple[KeyPath, str]
 
 ENGINES: Final = ("vllm", "sim", "scripted")
 MOST_ROUTERS: Final = 64
+MOST_PRICE: Final = 1e9
 _DTYPES: Final = ("auto", "bfloat16", "float16", "float32", "half", "float")
 _HTTP: Final = re.compile(r"https?://[^/\s]+")
 _VALKEY: Final = re.compile(r"(valkey|redis)s?://([^/\s]*@)?[^/\s:@]+(:\d{1,5})?(/\d+)?(\?\S*)?")
@@ -146,6 +147,8 @@ def _pool(pool: PoolSettings) -> Iterator[Problem]:
         yield ("max_context",), "tokens, or 0 for what the model allows"
     if pool.tensor_parallel < 1:
         yield ("tensor_parallel",), "at least 1"
+    if not 0 <= pool.price_per_hour <= MOST_PRICE:
+        yield ("price_per_hour",), "what one worker costs an hour, or 0 where that is unknown"
     if pool.threads < 0:
         yield ("threads",), "cannot be negative"
     if pool.gpus and pool.gpus != "auto":

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
-from control_plane.contracts.errors import InvalidRequest, NotFound, RequestRefused, Unavailable
+from control_plane.contracts.errors import InferDeckError, InvalidRequest, NotFound, RequestRefused, Unavailable
+from control_plane.contracts.model_choice import ModelAsk, ModelChoice, PromptText
+from control_plane.contracts.model_routes import ModelRoute, ModelRoutes
+from control_plane.contracts.routing import Routing
 from control_plane.contracts.worker import FinishReason
 from tests.integration.router.rig import MODEL, Rig, WaitingSink, remote_rig, rig, until, worker_requests
 from tests.scripted_worker import ScriptedServer, scripted_server
@@ -119,6 +123,41 @@ async def test_what_the_worker_refuses_as_wrong_comes_through_the_sink(routed: R
     assert isinstance(sink.error, RequestRefused)
     assert sink.error.param == "script"
     assert sink.deltas == []
+
+
+async def choice(routed: Rig, model: str, asked: str = "hi", **more: Any) -> ModelChoice | InferDeckError:
+    """What the router says, at once or later."""
+    told: asyncio.Future[ModelChoice | InferDeckError] = asyncio.get_running_loop().create_future()
+    routed.router.select(ModelAsk(model, lambda: PromptText(asked, len(asked)), **more), told.set_result)
+    async with asyncio.timeout(20):
+        return await told
+
+
+async def test_names_of_the_policy_lead_to_models(routed: Rig) -> None:
+    assert await choice(routed, MODEL) == ModelChoice(MODEL, MODEL)
+    routes = {
+        "smart": ModelRoute(target=MODEL),
+        "auto": ModelRoute(small=MODEL, large="empty"),
+        MODEL: ModelRoute(target="empty"),
+        "empty": ModelRoute(fallback=("smart",)),
+    }
+    routed.fleet.route(Routing(models=routes))
+    await until(lambda: (routed.router.routes() or ModelRoutes()).names() == set(routes))
+    known = routed.router.routes()
+    assert known is not None
+    assert set(known.leading()) == {"smart", "auto"}, "a model's name is its own"
+    assert await choice(routed, "smart") == ModelChoice("smart", MODEL, f"smart is {MODEL}")
+    for words in ("prove the theorem", "prove the theorem" + " and so on" * 1000):
+        found = await choice(routed, "auto", words)
+        assert isinstance(found, ModelChoice)
+        assert (found.model, found.instead_of) == (MODEL, "empty"), "the large one has no worker"
+        assert found.score is not None
+        assert found.score.total >= found.threshold
+    found = await choice(routed, "auto", override="large")
+    assert isinstance(found, ModelChoice)
+    assert found.score is None
+    assert isinstance(await choice(routed, "nope"), NotFound)
+    assert isinstance(await choice(routed, MODEL, override="nope"), InvalidRequest)
 
 
 async def test_models_are_listed_with_and_without_workers(routed: Rig) -> None:

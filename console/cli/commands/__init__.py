@@ -27,6 +27,7 @@ from console.cli.commands import (
     wait,
     trace,
     inject,
+    route,
     chat,
     load,
     plan,

@@ -17,6 +17,7 @@ from console.cli.output import Format, write_data
 from console.plain.terminal import flush, interactive, out, say
 from console.text import literal
 from control_plane.contracts.errors import InferDeckError, InvalidRequest
+from control_plane.contracts.model_choice import OVERRIDE, REASON_HEADER
 
 if TYPE_CHECKING:
     import asyncio
@@ -205,6 +206,8 @@ def stopwatch(answer: Answer) -> str:
     if answer.prompt_tokens is not None:
         cached = f" ({answer.cached_tokens} cached)" if answer.cached_tokens else ""
         parts.append(f"prompt {answer.prompt_tokens}{cached}")
+    if REASON_HEADER in answer.headers:
+        parts.append(f"by {literal(answer.headers.get(OVERRIDE, '?'))}")
     if answer.finish_reason == "length":
         parts.append("cut at its length limit")
     return " · ".join(parts)

@@ -53,7 +53,10 @@ async def set_policy(
     place: Place,
     assignments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PATH=VALUE...", help="tiers.free.rpm=10, tenants.acme.tpm=5000; none for no limit."),
+        typer.Argument(
+            metavar="PATH=VALUE...",
+            help="tiers.free.rpm=10, tenants.acme.tpm=5000, routing.models.smart.target=MODEL; none takes it away.",
+        ),
     ] = None,
     file: Annotated[
         Path | None,
@@ -89,6 +92,8 @@ async def set_policy(
     lines = differences(change.before, change.after)
     for line in lines:
         out(literal(line))
+    for warning in change.warnings:
+        say(f"warning: {literal(warning)}", "watch")
     if not lines:
         say(f"nothing is different from version {change.before.version}")
     elif dry_run:

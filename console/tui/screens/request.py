@@ -9,8 +9,9 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from console.figures import plural
+from console.figures import money, plural
 from console.stage_notes import stage_notes as engine_notes
+from console.text import wrap
 from console.tui.deck import deck_of
 from console.tui.live.board import View
 from console.tui.messages import Explained, Timed
@@ -137,10 +138,13 @@ def describe(
         ("TTFT", duration(known(request.ttft_s))),
         ("ITL p50", duration(known(request.itl_p50_s))),
     ]
+    if request.cost:
+        facts.append(("cost", money(request.cost)))
     lines: list[Spans] = [
         head,
         [],
         *fields(facts, room, look, columns=3 if room >= 110 else 2),
+        *_choice(request, room, look),
         [],
         _output(request, room, look),
         [],
@@ -168,6 +172,16 @@ def _steps(timeline: Timeline, look: Look) -> list[Spans]:
     if timeline.missing_steps:
         lines.append([(f"  {plural(timeline.missing_steps, 'step')} of it not traced, or no longer kept", palette.dim)])
     return [[], [("  what the engine's steps say", palette.title)], *lines] if lines else []
+
+
+def _choice(request: RequestView, width: int, look: Look) -> list[Spans]:
+    """Why this model, where another name was asked for."""
+    if request.choice is None:
+        return []
+    palette = look.palette
+    words = wrap(f"asked for {request.choice.asked}: {request.choice.reason}", max(20, width))
+    lines: list[Spans] = [[], [("  why this model", palette.title)]]
+    return lines + [[(f"  {literal(line)}", palette.text)] for line in words]
 
 
 def _prompt(request: RequestView) -> str:

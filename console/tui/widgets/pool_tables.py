@@ -14,7 +14,15 @@ def pool_table() -> Table[Pool]:
 
 
 def model_table() -> Table[ModelView]:
-    return Table(MODELS, lambda model: model.name, _model_words, empty="no model", can_mark=False, name="models")
+    # A name of the policy may be a model's, too.
+    return Table(
+        MODELS,
+        lambda model: f"{model.name} {model.kind}",
+        _model_words,
+        empty="no model",
+        can_mark=False,
+        name="models",
+    )
 
 
 def gateway_table() -> Table[GatewayView]:
@@ -39,7 +47,11 @@ def _pool_words(pool: Pool) -> str:
 
 
 def _model_words(model: ModelView) -> str:
-    return " ".join((model.name, model.pool, model.engine, model.source))
+    return " ".join((model.name, model.pool, model.engine, model.source, model.kind, model.leads_to))
+
+
+def _leads(model: ModelView) -> str:
+    return f"leads to {model.leads_to}" if model.leads_to else ""
 
 
 def _gateway_words(gateway: GatewayView) -> str:
@@ -120,8 +132,8 @@ MODELS: tuple[Column[ModelView], ...] = (
     Column("pool", 12, lambda model, at: _text(model.pool, at.look), grow=1),
     Column("workers", 7, lambda model, at: _text(count(model.ready_workers), at.look), right=True),
     Column("context", 7, lambda model, at: _text(count(model.max_context or None), at.look), right=True),
-    Column("engine", 9, lambda model, at: _text(model.engine, at.look), rank=1),
-    Column("source", 20, lambda model, at: _text(model.source, at.look), rank=2, grow=2),
+    Column("engine", 9, lambda model, at: _text(model.engine or model.kind, at.look), rank=1),
+    Column("source", 20, lambda model, at: _text(model.source or _leads(model), at.look), rank=2, grow=2),
 )
 GATEWAYS: tuple[Column[GatewayView], ...] = (
     Column("state", 12, _gateway_state),

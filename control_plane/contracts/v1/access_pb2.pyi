@@ -221,12 +221,14 @@ class SetPolicyRequest(_message.Message):
     def __init__(self, assignments: _Optional[_Iterable[str]] = ..., document: _Optional[str] = ..., version: _Optional[int] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class PolicyChange(_message.Message):
-    __slots__ = ("before", "after")
+    __slots__ = ("before", "after", "warnings")
     BEFORE_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
     before: Policy
     after: Policy
-    def __init__(self, before: _Optional[_Union[Policy, _Mapping]] = ..., after: _Optional[_Union[Policy, _Mapping]] = ...) -> None: ...
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, before: _Optional[_Union[Policy, _Mapping]] = ..., after: _Optional[_Union[Policy, _Mapping]] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListPoliciesRequest(_message.Message):
     __slots__ = ()

@@ -83,7 +83,7 @@ class Snapshot(_message.Message):
     def __init__(self, revision: _Optional[int] = ..., taken_unix: _Optional[float] = ..., control_plane_id: _Optional[str] = ..., version: _Optional[str] = ..., pools: _Optional[_Iterable[_Union[Pool, _Mapping]]] = ..., workers: _Optional[_Iterable[_Union[WorkerView, _Mapping]]] = ..., gateways: _Optional[_Iterable[_Union[GatewayView, _Mapping]]] = ..., requests: _Optional[_Iterable[_Union[RequestView, _Mapping]]] = ..., models: _Optional[_Iterable[_Union[ModelView, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., routers: _Optional[_Iterable[_Union[RouterView, _Mapping]]] = ...) -> None: ...
 
 class Pool(_message.Message):
-    __slots__ = ("name", "model", "engine", "desired", "ready", "observed", "source")
+    __slots__ = ("name", "model", "engine", "desired", "ready", "observed", "source", "price_per_hour")
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     ENGINE_FIELD_NUMBER: _ClassVar[int]
@@ -91,6 +91,7 @@ class Pool(_message.Message):
     READY_FIELD_NUMBER: _ClassVar[int]
     OBSERVED_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
+    PRICE_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
     name: str
     model: str
     engine: str
@@ -98,7 +99,8 @@ class Pool(_message.Message):
     ready: int
     observed: int
     source: str
-    def __init__(self, name: _Optional[str] = ..., model: _Optional[str] = ..., engine: _Optional[str] = ..., desired: _Optional[int] = ..., ready: _Optional[int] = ..., observed: _Optional[int] = ..., source: _Optional[str] = ...) -> None: ...
+    price_per_hour: float
+    def __init__(self, name: _Optional[str] = ..., model: _Optional[str] = ..., engine: _Optional[str] = ..., desired: _Optional[int] = ..., ready: _Optional[int] = ..., observed: _Optional[int] = ..., source: _Optional[str] = ..., price_per_hour: _Optional[float] = ...) -> None: ...
 
 class WorkerView(_message.Message):
     __slots__ = ("id", "pool", "phase", "reason", "cordoned", "draining", "address", "pid", "engine_pid", "restarts", "restart_unix", "phase_since_unix", "heartbeat_unix", "info", "load", "in_flight", "latency", "log_path", "kv_beliefs")
@@ -260,23 +262,33 @@ class RouterView(_message.Message):
     def __init__(self, id: _Optional[str] = ..., pid: _Optional[int] = ..., address: _Optional[str] = ..., ready: _Optional[bool] = ..., started_unix: _Optional[float] = ..., report_unix: _Optional[float] = ..., in_flight: _Optional[int] = ..., queued: _Optional[int] = ..., requests_total: _Optional[int] = ..., latency: _Optional[_Union[Latency, _Mapping]] = ..., tokens_per_s: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., cpu_s: _Optional[float] = ..., draining: _Optional[bool] = ...) -> None: ...
 
 class ModelView(_message.Message):
-    __slots__ = ("name", "pool", "source", "max_context", "ready_workers", "engine")
+    __slots__ = ("name", "pool", "source", "max_context", "ready_workers", "engine", "price_per_hour", "kind", "leads_to", "targets", "fallback")
     NAME_FIELD_NUMBER: _ClassVar[int]
     POOL_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     MAX_CONTEXT_FIELD_NUMBER: _ClassVar[int]
     READY_WORKERS_FIELD_NUMBER: _ClassVar[int]
     ENGINE_FIELD_NUMBER: _ClassVar[int]
+    PRICE_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    LEADS_TO_FIELD_NUMBER: _ClassVar[int]
+    TARGETS_FIELD_NUMBER: _ClassVar[int]
+    FALLBACK_FIELD_NUMBER: _ClassVar[int]
     name: str
     pool: str
     source: str
     max_context: int
     ready_workers: int
     engine: str
-    def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., source: _Optional[str] = ..., max_context: _Optional[int] = ..., ready_workers: _Optional[int] = ..., engine: _Optional[str] = ...) -> None: ...
+    price_per_hour: float
+    kind: str
+    leads_to: str
+    targets: _containers.RepeatedScalarFieldContainer[str]
+    fallback: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., source: _Optional[str] = ..., max_context: _Optional[int] = ..., ready_workers: _Optional[int] = ..., engine: _Optional[str] = ..., price_per_hour: _Optional[float] = ..., kind: _Optional[str] = ..., leads_to: _Optional[str] = ..., targets: _Optional[_Iterable[str]] = ..., fallback: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RequestView(_message.Message):
-    __slots__ = ("id", "gateway_id", "worker_id", "model", "key_id", "phase", "reason", "stream", "arrival_unix", "prompt_tokens", "cached_tokens", "output_tokens", "max_tokens", "ttft_s", "itl_p50_s", "duration_s", "retries", "stages", "api", "traceparent", "predicted_cached_tokens", "router_id")
+    __slots__ = ("id", "gateway_id", "worker_id", "model", "key_id", "phase", "reason", "stream", "arrival_unix", "prompt_tokens", "cached_tokens", "output_tokens", "max_tokens", "ttft_s", "itl_p50_s", "duration_s", "retries", "stages", "api", "traceparent", "predicted_cached_tokens", "router_id", "choice", "worker_s", "cost")
     ID_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -299,6 +311,9 @@ class RequestView(_message.Message):
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     PREDICTED_CACHED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     ROUTER_ID_FIELD_NUMBER: _ClassVar[int]
+    CHOICE_FIELD_NUMBER: _ClassVar[int]
+    WORKER_S_FIELD_NUMBER: _ClassVar[int]
+    COST_FIELD_NUMBER: _ClassVar[int]
     id: str
     gateway_id: str
     worker_id: str
@@ -321,7 +336,46 @@ class RequestView(_message.Message):
     traceparent: str
     predicted_cached_tokens: int
     router_id: str
-    def __init__(self, id: _Optional[str] = ..., gateway_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., model: _Optional[str] = ..., key_id: _Optional[str] = ..., phase: _Optional[_Union[RequestPhase, str]] = ..., reason: _Optional[str] = ..., stream: _Optional[bool] = ..., arrival_unix: _Optional[float] = ..., prompt_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., max_tokens: _Optional[int] = ..., ttft_s: _Optional[float] = ..., itl_p50_s: _Optional[float] = ..., duration_s: _Optional[float] = ..., retries: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[Stage, _Mapping]]] = ..., api: _Optional[str] = ..., traceparent: _Optional[str] = ..., predicted_cached_tokens: _Optional[int] = ..., router_id: _Optional[str] = ...) -> None: ...
+    choice: ModelChoice
+    worker_s: float
+    cost: float
+    def __init__(self, id: _Optional[str] = ..., gateway_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., model: _Optional[str] = ..., key_id: _Optional[str] = ..., phase: _Optional[_Union[RequestPhase, str]] = ..., reason: _Optional[str] = ..., stream: _Optional[bool] = ..., arrival_unix: _Optional[float] = ..., prompt_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., max_tokens: _Optional[int] = ..., ttft_s: _Optional[float] = ..., itl_p50_s: _Optional[float] = ..., duration_s: _Optional[float] = ..., retries: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[Stage, _Mapping]]] = ..., api: _Optional[str] = ..., traceparent: _Optional[str] = ..., predicted_cached_tokens: _Optional[int] = ..., router_id: _Optional[str] = ..., choice: _Optional[_Union[ModelChoice, _Mapping]] = ..., worker_s: _Optional[float] = ..., cost: _Optional[float] = ...) -> None: ...
+
+class ModelChoice(_message.Message):
+    __slots__ = ("asked", "model", "reason", "instead_of", "threshold", "score")
+    ASKED_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    INSTEAD_OF_FIELD_NUMBER: _ClassVar[int]
+    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    asked: str
+    model: str
+    reason: str
+    instead_of: str
+    threshold: float
+    score: Score
+    def __init__(self, asked: _Optional[str] = ..., model: _Optional[str] = ..., reason: _Optional[str] = ..., instead_of: _Optional[str] = ..., threshold: _Optional[float] = ..., score: _Optional[_Union[Score, _Mapping]] = ...) -> None: ...
+
+class Score(_message.Message):
+    __slots__ = ("total", "parts")
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    total: float
+    parts: _containers.RepeatedCompositeFieldContainer[ScorePart]
+    def __init__(self, total: _Optional[float] = ..., parts: _Optional[_Iterable[_Union[ScorePart, _Mapping]]] = ...) -> None: ...
+
+class ScorePart(_message.Message):
+    __slots__ = ("name", "value", "weight", "found")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: float
+    weight: float
+    found: str
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[float] = ..., weight: _Optional[float] = ..., found: _Optional[str] = ...) -> None: ...
 
 class Stage(_message.Message):
     __slots__ = ("name", "start_s", "duration_s")

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Routing(_message.Message):
-    __slots__ = ("profile", "profiles")
+    __slots__ = ("profile", "profiles", "models")
     class ProfilesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -15,11 +15,20 @@ class Routing(_message.Message):
         key: str
         value: RoutingProfile
         def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[RoutingProfile, _Mapping]] = ...) -> None: ...
+    class ModelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: ModelRoute
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[ModelRoute, _Mapping]] = ...) -> None: ...
     PROFILE_FIELD_NUMBER: _ClassVar[int]
     PROFILES_FIELD_NUMBER: _ClassVar[int]
+    MODELS_FIELD_NUMBER: _ClassVar[int]
     profile: str
     profiles: _containers.MessageMap[str, RoutingProfile]
-    def __init__(self, profile: _Optional[str] = ..., profiles: _Optional[_Mapping[str, RoutingProfile]] = ...) -> None: ...
+    models: _containers.MessageMap[str, ModelRoute]
+    def __init__(self, profile: _Optional[str] = ..., profiles: _Optional[_Mapping[str, RoutingProfile]] = ..., models: _Optional[_Mapping[str, ModelRoute]] = ...) -> None: ...
 
 class RoutingProfile(_message.Message):
     __slots__ = ("weights", "picker", "temperature")
@@ -97,3 +106,49 @@ class SeenEndpoint(_message.Message):
     failures: int
     refusing_s: float
     def __init__(self, worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., model: _Optional[str] = ..., ready: _Optional[bool] = ..., connected: _Optional[bool] = ..., cordoned: _Optional[bool] = ..., requests: _Optional[int] = ..., sequences: _Optional[int] = ..., tokens: _Optional[float] = ..., others: _Optional[int] = ..., kv_usage: _Optional[float] = ..., sample_age_s: _Optional[float] = ..., failures: _Optional[int] = ..., refusing_s: _Optional[float] = ...) -> None: ...
+
+class ModelRoute(_message.Message):
+    __slots__ = ("target", "split", "small", "large", "threshold", "rule", "fallback", "shadow")
+    class SplitEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    SMALL_FIELD_NUMBER: _ClassVar[int]
+    LARGE_FIELD_NUMBER: _ClassVar[int]
+    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    FALLBACK_FIELD_NUMBER: _ClassVar[int]
+    SHADOW_FIELD_NUMBER: _ClassVar[int]
+    target: str
+    split: _containers.ScalarMap[str, int]
+    small: str
+    large: str
+    threshold: float
+    rule: ComplexityRule
+    fallback: _containers.RepeatedScalarFieldContainer[str]
+    shadow: bool
+    def __init__(self, target: _Optional[str] = ..., split: _Optional[_Mapping[str, int]] = ..., small: _Optional[str] = ..., large: _Optional[str] = ..., threshold: _Optional[float] = ..., rule: _Optional[_Union[ComplexityRule, _Mapping]] = ..., fallback: _Optional[_Iterable[str]] = ..., shadow: _Optional[bool] = ...) -> None: ...
+
+class ComplexityRule(_message.Message):
+    __slots__ = ("weights", "long_prompt", "long_output", "words")
+    class WeightsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    LONG_PROMPT_FIELD_NUMBER: _ClassVar[int]
+    LONG_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    WORDS_FIELD_NUMBER: _ClassVar[int]
+    weights: _containers.ScalarMap[str, float]
+    long_prompt: int
+    long_output: int
+    words: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, weights: _Optional[_Mapping[str, float]] = ..., long_prompt: _Optional[int] = ..., long_output: _Optional[int] = ..., words: _Optional[_Iterable[str]] = ...) -> None: ...

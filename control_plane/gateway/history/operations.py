@@ -1,4 +1,4 @@
-"""What the routes of conversations, responses and tokens say of themselves in the document of the API."""
+"""What the routes of conversations, responses, tokens and choices say of themselves in the document of the API."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from control_plane.gateway.schema.operation import (
 from control_plane.gateway.schema.page_query import INCLUDE, PAGE, RESPONSE_QUERY
 from control_plane.gateway.schema.query import Query
 from control_plane.gateway.schema.responses import RESPONSE as RESPONSE_TABLE
+from control_plane.gateway.schema.route import ROUTE as ROUTE_TABLE
 from control_plane.gateway.schema.table import Table
 from control_plane.gateway.schema.tokens import DETOKENIZE as DETOKENIZE_TABLE
 from control_plane.gateway.schema.tokens import TOKENIZE as TOKENIZE_TABLE
@@ -79,4 +80,11 @@ DETOKENIZE: Final = Operation(
     DETOKENIZE_TABLE,
     (*POST_ERRORS, *ERRAND_ERRORS, 403),
     example={"model": "MODEL", "tokens": [1, 2, 3]},
+)
+ROUTE: Final = Operation(
+    "Which model a call would go to, and why, without running it.",
+    {JSON_TYPE: answers.MODEL_CHOICE},
+    ROUTE_TABLE,
+    (*POST_ERRORS, *ERRAND_ERRORS, 403),
+    example={"model": "MODEL", "prompt": "Hello."},
 )

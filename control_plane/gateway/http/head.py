@@ -19,6 +19,7 @@ _READ_FIELDS = frozenset(
         b"origin",
         b"traceparent",
         b"transfer-encoding",
+        b"x-inferdeck-model",
         b"x-request-id",
     )
 )

@@ -71,3 +71,33 @@ RESPONSE_EVENTS: Schema = {
 MODEL = thing(id=TEXT, object={"const": "model"}, created=_WHOLE, owned_by=TEXT)
 MODELS = thing(object={"const": "list"}, data=list_of(MODEL))
 STATUS = thing(status=TEXT)
+
+_NUMBER_OR_NOT: Schema = {"type": ["number", "null"]}
+_TEXT_OR_NOT: Schema = {"type": ["string", "null"]}
+
+MODEL_CHOICE = thing(
+    object={"const": "model_choice"},
+    asked=TEXT,
+    model=TEXT,
+    reason=_TEXT_OR_NOT,
+    instead_of=_TEXT_OR_NOT,
+    ready_workers=_WHOLE,
+    price_per_hour=_NUMBER_OR_NOT,
+    threshold=_NUMBER_OR_NOT,
+    score={
+        "anyOf": [
+            {"type": "null"},
+            thing(
+                total={"type": "number", "minimum": 0, "maximum": 1},
+                parts=list_of(
+                    thing(
+                        name=TEXT,
+                        value={"type": "number", "minimum": 0, "maximum": 1},
+                        weight={"type": "number"},
+                        found=TEXT,
+                    )
+                ),
+            ),
+        ]
+    },
+)

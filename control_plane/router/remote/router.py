@@ -29,6 +29,8 @@ from control_plane.contracts.fleet import (
     RequestView,
     RouterSet,
 )
+from control_plane.contracts.model_choice import ModelAsk, ModelChoice
+from control_plane.contracts.model_routes import ModelRoutes
 from control_plane.contracts.routing import Routing
 from control_plane.router import refusals
 from control_plane.router.fleet_watch import FleetWatch
@@ -37,7 +39,9 @@ from control_plane.router.migration import continued, obstacle
 from control_plane.router.remote.call import RemoteCall
 from control_plane.router.remote.choice import pick
 from control_plane.router.remote.link import RouterLink, key_of
+from control_plane.router.remote.served import ServedModels
 from control_plane.router.remote.tokenizer import fetch_bundle
+from control_plane.router.selector import Selector
 from control_plane.settings.model import RouterSettings
 
 _log = logging.getLogger(__name__)
@@ -79,7 +83,8 @@ class RemoteRouter:
         )
         self._watching: asyncio.Task[None] | None = None
         self._links: dict[str, RouterLink] = {}
-        self._models: tuple[ModelView, ...] | None = None
+        self._served = ServedModels()
+        self._selector = Selector(self._served, self._rng)
         self._bundles: dict[str, TokenizerBundle] = {}
         self._parked: dict[int, RemoteCall] = {}
         self._ended: deque[RequestView] = deque(maxlen=UNREPORTED_LIMIT)
@@ -115,6 +120,12 @@ class RemoteRouter:
 
     # --- contracts.call.Router
 
+    def select(self, ask: ModelAsk, then: Callable[[ModelChoice | InferDeckError], None]) -> None:
+        self._selector.select(ask, then)
+
+    def routes(self) -> ModelRoutes | None:
+        return self._selector.routes()
+
     def submit(self, call: RoutedCall, sink: CallSink) -> CallHandle:
         if self._closed:
             raise refusals.closing()
@@ -131,7 +142,7 @@ class RemoteRouter:
         return made
 
     def models(self) -> Sequence[ModelView]:
-        return self._models or ()
+        return self._served.views or ()
 
     def ready(self) -> bool:
         return any(link.standing.usable and link.standing.ready for link in self._links.values())
@@ -161,7 +172,9 @@ class RemoteRouter:
         """Workers are the routers' business."""
 
     def route(self, routing: Routing) -> None:
-        """And so is how they choose."""
+        """How endpoints are chosen is theirs as well; which model a name leads to is asked here, before a call has a
+        router."""
+        self._selector.take(routing.models)
 
     def routers(self, update: RouterSet) -> None:
         """The whole set, which replaces the last one. A router that is in it no longer is used as long as its stream
@@ -253,9 +266,9 @@ class RemoteRouter:
 
     def _model(self, name: str) -> ModelView:
         """Raises NotFound, or Unavailable while no router has spoken yet."""
-        if self._models is None:
+        if self._served.views is None:
             raise refusals.not_joined()
-        view = next((view for view in self._models if view.name == name), None)
+        view = next((view for view in self._served.views if view.name == name), None)
         if view is None:
             raise refusals.unknown_model(name)
         return view
@@ -270,9 +283,9 @@ class RemoteRouter:
                     if known is None or view.ready_workers > known.ready_workers:
                         merged[view.name] = view
         if merged:
-            self._models = tuple(merged.values())
-        elif self._models is not None:
-            self._models = tuple(replace(view, ready_workers=0) for view in self._models)
+            self._served.update(tuple(merged.values()))
+        elif self._served.views is not None:
+            self._served.update(tuple(replace(view, ready_workers=0) for view in self._served.views))
 
     def _send(self, call: RemoteCall, routed: RoutedCall) -> bool:
         """Whether there is a router that it could go to."""

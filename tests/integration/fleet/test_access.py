@@ -224,6 +224,36 @@ async def test_models_of_a_key_and_of_its_tier_are_all_it_may_call(deck: Deck) -
         await admin.access.revoke_key(new.view.id)
 
 
+async def test_names_that_lead_to_models_count_at_once_and_are_listed(deck: Deck) -> None:
+    async with deck.operator() as admin:
+        new = await admin.access.create_key(KeySpec("named"))
+        change = await admin.access.set_policy(("routing.models.smart.target=tiny", "routing.models.lost.target=gone"))
+        assert change.warnings == ("routing.models.lost: nothing serves gone at present",)
+        await comes_to(200, deck.url, new.key, "smart")
+        assert await status(deck.url, new.key, "lost") == 404
+        snapshot = await deck.until(lambda snapshot: len(snapshot.models) == 3)
+        assert [(model.name, model.kind, model.leads_to, model.ready_workers) for model in snapshot.models] == [
+            ("tiny", "", "", 2),
+            ("lost", "alias", "gone", 0),
+            ("smart", "alias", "tiny", 2),
+        ]
+        ended = await deck.until(lambda found: any(request.choice for request in found.requests))
+        asked = {request.choice.asked: request.model for request in ended.requests if request.choice is not None}
+        assert asked == {"smart": "tiny"}
+        assert all(request.worker_s > 0 and not request.cost for request in ended.requests if request.choice)
+        with pytest.raises(InvalidRequest, match="a pool serves a model of this name") as caught:
+            await admin.access.set_policy(("routing.models.tiny.target=gone",))
+        assert (caught.value.param, caught.value.hint) == (
+            "routing.models.tiny",
+            "add routing.models.tiny.shadow=true",
+        )
+        with pytest.raises(InvalidRequest, match="leads back to itself"):
+            await admin.access.set_policy(("routing.models.gone.target=lost",))
+        await admin.access.set_policy(("routing.models=none",))
+        await comes_to(404, deck.url, new.key, "smart")
+        await admin.access.revoke_key(new.view.id)
+
+
 async def test_a_rotated_key_and_its_old_secret(deck: Deck) -> None:
     async with deck.operator() as admin:
         old = await admin.access.create_key(KeySpec("turning"))

@@ -25,6 +25,7 @@ from control_plane.contracts.profile_document import LARGEST_TEMPERATURE, LEAST_
 from control_plane.contracts.routing import BUILT_IN, PROFILES, SCORERS, Routing, RoutingProfile
 from control_plane.contracts.v1 import access_pb2 as pb
 from control_plane.contracts.wire.convert import from_wire, to_wire
+from tests.unit.contracts.routes import routes
 
 NAMES = st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,20}[A-Za-z0-9])?", fullmatch=True)
 BOUND = st.none() | st.integers(1, 10**12)
@@ -55,9 +56,10 @@ POLICIES = st.builds(
     st.dictionaries(NAMES, LIMITS.filter(lambda limits: limits != Limits()), max_size=4),
     st.sampled_from(["open", "closed"]),
     st.builds(
-        lambda profiles, pick: Routing(pick(["", *PROFILES, *profiles]), profiles),
+        lambda profiles, pick, models: Routing(pick(["", *PROFILES, *profiles]), profiles, models),
         st.dictionaries(PROFILE_NAMES, ROUTING_PROFILES, max_size=3),
         st.sampled_from([lambda names: names[0], lambda names: names[1], lambda names: names[-1]]),
+        routes(),
     ),
     st.builds(Keeping, st.integers(1, 10**12), st.dictionaries(NAMES, st.integers(1, 10**12), max_size=3)),
 )

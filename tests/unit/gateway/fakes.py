@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from random import Random
 from typing import Any, cast
 
 from control_plane.contracts.call import CallSink, RoutedCall, TokenizerBundle
-from control_plane.contracts.errors import InferDeckError
+from control_plane.contracts.errors import InferDeckError, Unavailable
 from control_plane.contracts.fleet import ModelView
+from control_plane.contracts.model_choice import ModelAsk, ModelChoice
+from control_plane.contracts.model_routes import ModelRoutes
 from control_plane.gateway.http.connection import Connection
 from control_plane.gateway.http.exchange import Exchange
+from control_plane.router.complexity import score
+from control_plane.router.model_selection import ModelSelection
 
 
 async def until(condition: Callable[[], Any], timeout_s: float = 20.0) -> None:
@@ -89,6 +94,28 @@ class StubRouter:
         self.refusal: InferDeckError | None = None
         self.is_ready = True
         self.asked: list[str] = []
+        self.leading: ModelRoutes | None = ModelRoutes()
+        self.sick: set[str] = set()
+
+    def select(self, ask: ModelAsk, then: Callable[[ModelChoice | InferDeckError], None]) -> None:
+        """At once; ``leading`` are the routes, None before the fleet has spoken, ``sick`` models without a worker."""
+        if self.leading is None:
+            then(Unavailable("not joined yet"))
+            return
+        selection = ModelSelection(
+            self.leading, lambda name: name in self.bundles, lambda name: name not in self.sick, Random(1)
+        )
+        rules = self.leading.scored(ask.model)
+        scores = {name: score(ask.prompt(), ask.max_tokens, rule, in_full=ask.in_full) for name, rule in rules.items()}
+        try:
+            choice = selection.choose(ask, scores)
+        except InferDeckError as error:
+            then(error)
+        else:
+            then(choice)
+
+    def routes(self) -> ModelRoutes | None:
+        return self.leading
 
     def submit(self, call: RoutedCall, sink: CallSink) -> StubHandle:
         if self.refusal is not None:

@@ -93,6 +93,7 @@ def test_every_key_is_read(tmp_path: Path, home: Home) -> None:
         gpus = [0, 1, 2, 3]
         threads = 4
         offline = true
+        price_per_hour = 12
         [pool.engine_args]
         enable_chunked_prefill = true
         """,
@@ -119,6 +120,7 @@ def test_every_key_is_read(tmp_path: Path, home: Home) -> None:
             gpus=(0, 1, 2, 3),
             threads=4,
             offline=True,
+            price_per_hour=12.0,
             engine_args={"enable_chunked_prefill": True},
         ),
     )
@@ -168,6 +170,11 @@ def test_an_unknown_key_names_file_line_and_the_nearest_known(tmp_path: Path, ho
         ("[router]\nreplicas = 3\nport = 8079", "3: router.port: gateways listen there already (gateway.port 8080)"),
         ("[limits]\nurl = '127.0.0.1'", "2: limits.url: an URL is needed, like valkey://HOST:6379/0"),
         ("[limits]\nurl = 'http://x'", "2: limits.url: an URL is needed, like valkey://HOST:6379/0"),
+        (
+            "[[pool]]\nprice_per_hour = -1",
+            "2: pool[0].price_per_hour: what one worker costs an hour, or 0 where that is unknown",
+        ),
+        ("[[pool]]\nprice_per_hour = nan", "2: pool[0].price_per_hour: what one worker costs an hour, or 0"),
         ("[[pool]]\n\nreplicas = -1", "3: pool[0].replicas: 0 to 1000"),
         ("[[pool]]\nname = 'A b'", "2: pool[0].name: 'A b' is not a name: "),
         ("[[pool]]\nengine = 'simm'", "2: pool[0].engine: unknown engine 'simm'; known are vllm, sim, scripted"),

@@ -10,12 +10,40 @@ import pytest
 
 from tests.unit.console.openai_server import Call, OpenAIServer, serving
 
+CHOICE = {
+    "object": "model_choice",
+    "asked": "auto",
+    "model": "big\x1b[31m",
+    "reason": "auto takes the large one, big: score 0.50 >= 0.4 = reasoning 1.00 x 0.5",
+    "instead_of": None,
+    "ready_workers": 2,
+    "price_per_hour": 7.25,
+    "threshold": 0.4,
+    "score": {"total": 0.5, "parts": [{"name": "reasoning", "value": 1.0, "weight": 0.5, "found": "prove, theorem"}]},
+}
+
+
+async def _choose(call: Call) -> None:
+    """As a gateway does, for the names that the tests use."""
+    if call.body["model"] == "nope":
+        await call.error(404, "model_not_found")
+    elif call.body["model"] == "plain":
+        nothing = dict.fromkeys(("reason", "instead_of", "price_per_hour", "threshold", "score"))
+        await call.json(CHOICE | nothing | {"asked": "plain", "model": "plain"})
+    elif call.headers.get("x-inferdeck-model") == "odd":
+        await call.error(400, "invalid_value")
+    else:
+        await call.json(CHOICE)
+
 
 @pytest.fixture
 def endpoint() -> Iterator[OpenAIServer]:
     """One in a loop of its own; it repeats what it was asked last, word by word, and never ends at "forever"."""
 
     async def script(call: Call) -> None:
+        if call.path.endswith("/route"):
+            await _choose(call)
+            return
         asked = call.body["messages"][-1]["content"]
         if asked == "fail":
             await call.error(503, "overloaded")

@@ -33,6 +33,7 @@ EFFECTS: Final[dict[str, Effect]] = {
     "wait": LOOKS,
     "trace": CHANGES,
     "inject": ENDS,
+    "route": LOOKS,
     "chat": RUNS,
     "load": RUNS,
     "plan": LOOKS,

@@ -1,0 +1,100 @@
+"""The choice of a model as a running router makes it: with its own view of what is healthy, off the loop where a
+prompt is long."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Final, Protocol
+
+from control_plane.contracts.complexity_rule import ComplexityRule
+from control_plane.contracts.errors import InferDeckError, InternalError
+from control_plane.contracts.model_choice import LARGE, SMALL, ModelAsk, ModelChoice, PromptText, Score
+from control_plane.contracts.model_routes import ModelRoute, ModelRoutes
+from control_plane.router import refusals
+from control_plane.router.complexity import score
+from control_plane.router.model_selection import ModelSelection
+
+LOOP_CHARACTERS: Final = 2048
+"""Longer texts are scored in a thread; this many take a tenth of a millisecond or two."""
+
+_log = logging.getLogger(__name__)
+
+Answer = Callable[[ModelChoice | InferDeckError], None]
+
+
+class Served(Protocol):
+    """Which models there are; what ``catalogue.Catalogue`` tells."""
+
+    @property
+    def names(self) -> frozenset[str] | None: ...
+
+    def knows(self, name: str) -> bool: ...
+
+    def serves(self, name: str) -> bool: ...
+
+
+class Selector:
+    """Used on the event loop."""
+
+    def __init__(self, catalogue: Served, rng: Random) -> None:
+        self._catalogue = catalogue
+        self._rng = rng
+        self._told = ModelRoutes()
+        self._in_force: tuple[frozenset[str], ModelRoutes] | None = None
+
+    def take(self, routes: Mapping[str, ModelRoute]) -> None:
+        """The policy's routes from now on."""
+        self._told = ModelRoutes(routes)
+        self._in_force = None
+
+    def routes(self) -> ModelRoutes | None:
+        """Those in force; None while the fleet has not said which models there are."""
+        names = self._catalogue.names
+        if names is None:
+            return None
+        if self._in_force is None or self._in_force[0] is not names:
+            self._in_force = names, self._told.among(names)
+        return self._in_force[1]
+
+    def select(self, ask: ModelAsk, then: Answer) -> None:
+        """See ``contracts.call.Router``."""
+        routes = self.routes()
+        if routes is None:
+            then(refusals.not_joined())
+            return
+        side = ask.override in (SMALL, LARGE) and routes.auto_of(ask.model) is not None
+        rules = {} if side else routes.scored(ask.override or ask.model)
+        if not rules:
+            self._answer(ask, routes, {}, then)
+            return
+        prompt = ask.prompt()
+        if len(prompt.asked) <= LOOP_CHARACTERS:
+            self._answer(ask, routes, _scores(ask, prompt, rules), then)
+            return
+
+        def scored(work: asyncio.Future[dict[str, Score]]) -> None:
+            if work.cancelled():
+                return
+            if (error := work.exception()) is not None:
+                _log.error("a prompt could not be scored: %s", type(error).__name__)
+                then(InternalError("The model could not be chosen."))
+            else:
+                self._answer(ask, routes, work.result(), then)
+
+        work = asyncio.get_running_loop().run_in_executor(None, _scores, ask, prompt, rules)
+        work.add_done_callback(scored)
+
+    def _answer(self, ask: ModelAsk, routes: ModelRoutes, scores: Mapping[str, Score], then: Answer) -> None:
+        selection = ModelSelection(routes, self._catalogue.knows, self._catalogue.serves, self._rng)
+        try:
+            answer: ModelChoice | InferDeckError = selection.choose(ask, scores)
+        except InferDeckError as error:
+            answer = error
+        then(answer)
+
+
+def _scores(ask: ModelAsk, prompt: PromptText, rules: Mapping[str, ComplexityRule]) -> dict[str, Score]:
+    return {name: score(prompt, ask.max_tokens, rule, in_full=ask.in_full) for name, rule in rules.items()}
