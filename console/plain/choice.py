@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from console import figures
 from console.text import pad
@@ -10,11 +12,14 @@ from control_plane.contracts.model_choice import ModelChoice, Score
 
 Line = tuple[str, str]
 
+_SCORE: Final = re.compile(r": score [0-9.]+ (?:>=|<) [^;]*")
+"""What a reason says of a score, which is told part by part below it."""
+
 
 def choice_lines(choice: ModelChoice) -> Iterator[Line]:
     """The reason; then each part of a score, where one was needed."""
     if choice.reason:
-        yield "why", choice.reason
+        yield "why", choice.reason if choice.score is None else _SCORE.sub("", choice.reason)
     if choice.instead_of:
         yield "instead of", choice.instead_of
     if choice.score is not None:

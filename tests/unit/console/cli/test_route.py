@@ -30,7 +30,7 @@ def test_the_model_the_reason_and_every_part_of_the_score(inferdeck: Command, en
     assert ran.out.splitlines() == [
         "model       big\\x1b[31m",
         "asked for   auto",
-        "why         auto takes the large one, big: score 0.50 >= 0.4 = reasoning 1.00 x 0.5",
+        "why         auto takes the large one, big",
         "score       0.50, large from 0.4 on",
         "            reasoning  1.00 × 0.5 = 0.50   prove, theorem",
         "workers     2 ready",
