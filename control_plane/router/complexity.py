@@ -11,7 +11,7 @@ from typing import Final
 from control_plane.contracts.complexity_rule import PARTS, ComplexityRule
 from control_plane.contracts.model_choice import PromptText, Score, ScorePart
 
-READ_CHARACTERS: Final = 32 * 1024
+READ_CHARACTERS: Final = 16 * 1024
 """Of a longer text, the first and the last half of so many characters are read; all of it counts as length."""
 
 CODE_LINES: Final = 4

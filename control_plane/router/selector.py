@@ -17,7 +17,7 @@ from control_plane.router import refusals
 from control_plane.router.complexity import score
 from control_plane.router.model_selection import ModelSelection
 
-LOOP_CHARACTERS: Final = 2048
+LOOP_CHARACTERS: Final = 1024
 """Longer texts are scored in a thread; this many take a tenth of a millisecond or two."""
 
 _log = logging.getLogger(__name__)
@@ -64,6 +64,9 @@ class Selector:
         routes = self.routes()
         if routes is None:
             then(refusals.not_joined())
+            return
+        if not ask.override and routes.get(ask.model) is None and self._catalogue.knows(ask.model):
+            then(ModelChoice(ask.model, ask.model))  # what most calls ask for
             return
         side = ask.override in (SMALL, LARGE) and routes.auto_of(ask.model) is not None
         rules = {} if side else routes.scored(ask.override or ask.model)
