@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import yaml
 
 from console.cli.effect import Effect
 from console.cli.main import run
-from tests.integration.fleet.rig import Deck
+from tests.integration.fleet.rig import PATIENCE_S, Deck
 from tests.integration.platform.rig import until
 from tests.unit.console.cli.promises import ACCESSED, EFFECTS
 
@@ -404,3 +405,34 @@ def test_the_audit_says_who_changed_what(inferdeck: Command) -> None:
     table = inferdeck("get", "audit").out
     assert "rpm: none → 7" in table
     assert "change      rpm: none → 7" in inferdeck("describe", f"audit/{entries[1]['seq']}").out
+
+
+def test_names_that_lead_to_models_from_the_policy_to_a_call(deck: Deck, inferdeck: Command) -> None:
+    wanted = ("routing.models.smart.target=tiny", "routing.models.smart.fallback=gone")
+    planned = inferdeck("policy", "set", *wanted, "--dry-run")
+    done = inferdeck("policy", "set", *wanted)
+    assert (
+        planned.out
+        == done.out
+        == "routing.models.smart.target: none → tiny\nrouting.models.smart.fallback: none → gone\n"
+    )
+    for ran in (planned, done):
+        assert "warning: routing.models.smart: nothing serves gone at present" in ran.err
+    written = tomllib.loads(inferdeck("policy", "get").out)["routing"]["models"]
+    assert written == {"smart": {"target": "tiny", "fallback": ["gone"]}}
+
+    deadline = time.monotonic() + PATIENCE_S
+    while (ran := inferdeck("route", "hi", "-m", "smart")).code:
+        assert time.monotonic() < deadline, ran.err
+        time.sleep(0.05)
+    assert ran.out.splitlines()[:3] == ["model       tiny", "asked for   smart", "why         smart is tiny"]
+    assert " · by tiny" in inferdeck("chat", "hi", "-m", "smart", "--max-tokens", "4").err
+    [row] = [row for row in inferdeck("get", "models", "-o", "json").data if row["name"] == "smart"]
+    assert (row["kind"], row["targets"], row["fallback"], row["ready_workers"]) == ("alias", ["tiny"], ["gone"], 2)
+    assert inferdeck("route", "hi", "-m", "nope").code == 3
+    assert inferdeck("route", "hi", "-m", "smart", "--override", "large").code == 2
+
+    refused = inferdeck("policy", "set", "routing.models.tiny.target=gone")
+    assert refused.code == 2
+    assert "hint: add routing.models.tiny.shadow=true" in refused.err
+    assert inferdeck("policy", "set", "routing.models=none").code == 0

@@ -8,10 +8,12 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from control_plane.contracts.errors import InvalidRequest
+from control_plane.contracts.model_routes import ModelRoute, ModelRoutes
 from control_plane.gateway.schema.conversations import ADDED, CHANGED, NEW
 from control_plane.gateway.schema.generation import CHAT, COMPLETION, read_chat, read_completion
 from control_plane.gateway.schema.page_query import PAGE, PageQuery, read_page_query
 from control_plane.gateway.schema.responses import RESPONSE, read_response
+from control_plane.gateway.schema.route import ROUTE
 from control_plane.gateway.schema.table import Table
 from control_plane.gateway.schema.tokens import DETOKENIZE, TOKENIZE
 from tests.integration.gateway.rig import CHAT as CHAT_PATH
@@ -80,6 +82,10 @@ async def test_answers_are_as_the_document_has_them(rig: Rig) -> None:
     check(await rig.get("/v1/models"), "/v1/models", "get")
     check(await rig.get(f"/v1/models/{MODEL}"), "/v1/models/{model}", "get")
     check(await rig.get("/v1/models/nope"), "/v1/models/{model}", "get")
+    rig.router.leading = ModelRoutes({"auto": ModelRoute(small=MODEL, large=MODEL)})
+    for name in (MODEL, "auto", "nope"):
+        check(await rig.post("/v1/route", {"model": name, "prompt": "hi"}), "/v1/route", "post")
+    check(await rig.post("/v1/route", {"model": MODEL}), "/v1/route", "post")
     check(await rig.get("/health"), "/health", "get")
     check(await rig.get("/ready"), "/ready", "get")
     rig.router.is_ready = False
@@ -173,6 +179,10 @@ def test_the_document_takes_the_responses_that_the_gateway_takes(change: dict[st
         (TOKENIZE, {"model": MODEL, "prompt": "a", "add_special_tokens": False}),
         (DETOKENIZE, {"model": MODEL, "tokens": [-1]}),
         (DETOKENIZE, {"model": MODEL}),
+        (ROUTE, {"prompt": "a"}),
+        (ROUTE, {"model": MODEL, "prompt": "a", "max_tokens": 0}),
+        (ROUTE, {"model": MODEL, "messages": []}),
+        (ROUTE, {"model": MODEL, "prompt": ["a"]}),
     ],
 )
 def test_every_document_refuses_what_its_table_refuses(table: Table, body: dict[str, Any]) -> None:
