@@ -26,6 +26,7 @@ from console.plain.resources import (
 from console.plain.table import table
 from console.plain.timeline import step_lines, timeline_lines
 from console.plain.waterfall import meter
+from console.pressure import band_words, queue_words
 from control_plane.contracts.fleet import (
     Event,
     GatewayView,
@@ -198,6 +199,9 @@ def _pool(pool: Pool, _: Snapshot) -> Iterator[Line]:
     yield "replicas", f"{pool.ready} ready · {pool.observed} observed · {pool.desired} desired"
     if pool.price_per_hour:
         yield "price", f"{figures.money(pool.price_per_hour)} a worker and hour"
+    if pool.band:
+        yield "band", f"{band_words(pool)} of full · by samples up to {figures.seconds(pool.sample_age_s)} old"
+    yield "queue", queue_words(pool, tiers=True)
 
 
 def _model(model: ModelView, _: Snapshot) -> Iterator[Line]:
@@ -263,9 +267,10 @@ def _request(request: RequestView, snapshot: Snapshot) -> Iterator[Line]:
         yield from choice_lines(request.choice)
     retries = f" · {figures.plural(request.retries, 'retry').replace('retrys', 'retries')}" if request.retries else ""
     yield "worker", (request.worker_id or figures.NONE) + retries
+    tier = f" · tier {request.tier}" if request.tier else ""
     yield (
         "caller",
-        f"key {request.key_id or figures.NONE} · {request.api or 'api unknown'} · "
+        f"key {request.key_id or figures.NONE}{tier} · {request.api or 'api unknown'} · "
         f"{'stream' if request.stream else 'plain'} · gateway {request.gateway_id}"
         + (f" · router {request.router_id}" if request.router_id else ""),
     )
@@ -280,6 +285,9 @@ def _request(request: RequestView, snapshot: Snapshot) -> Iterator[Line]:
         yield "arrived", f"{clock(request.arrival_unix)} · {took} {'so far' if request.phase.active else 'in all'}"
     yield "TTFT", figures.seconds(request.ttft_s or None)
     yield "ITL", f"p50 {figures.seconds(request.itl_p50_s or None)}"
+    if request.preemptions:
+        times = "once" if request.preemptions == 1 else f"{request.preemptions} times"
+        yield "preempted", f"{times}: its engine put it back to waiting, for want of KV blocks"
 
 
 def belief_of(request: RequestView) -> str:

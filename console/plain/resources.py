@@ -10,6 +10,7 @@ from typing import Any
 from console import figures
 from console.plain.data import plain
 from console.plain.table import Column
+from console.pressure import STYLES, band_words, queue_words
 from control_plane.contracts.fleet import (
     Event,
     GatewayView,
@@ -160,6 +161,8 @@ def _pools(_: Snapshot) -> Sequence[Column[Pool]]:
         Column("DESIRED", lambda p: str(p.desired), right=True, keep=8),
         Column("READY", lambda p: str(p.ready), right=True, keep=8, style=_pool_style),
         Column("OBSERVED", lambda p: str(p.observed), right=True, keep=7),
+        Column("BAND", band_words, keep=8, style=lambda p: STYLES.get(p.band)),
+        Column("QUEUED", lambda p: queue_words(p, tiers=True), keep=7),
         Column("SOURCE", lambda p: p.source or figures.NONE, keep=3),
         Column("PRICE/H", lambda p: figures.money(p.price_per_hour or None), right=True, wide=True, keep=2),
     )
@@ -290,6 +293,8 @@ def _requests(snapshot: Snapshot) -> Sequence[Column[RequestView]]:
         Column("ITL P50", lambda r: figures.seconds(r.itl_p50_s or None), right=True),
         Column("TIME", lambda r: figures.seconds(time_of(r, now)), right=True, keep=4),
         Column("KEY", lambda r: r.key_id or figures.NONE, keep=2),
+        Column("TIER", lambda r: r.tier or figures.NONE, wide=True, keep=2),
+        Column("PREEMPTED", lambda r: str(r.preemptions), right=True, wide=True, keep=1),
         Column("API", lambda r: r.api or figures.NONE, wide=True, keep=1),
         Column("STREAM", lambda r: "yes" if r.stream else "no", wide=True, keep=1),
         Column("GATEWAY", lambda r: r.gateway_id, wide=True, keep=1),

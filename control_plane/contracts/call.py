@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from control_plane.contracts.admission import DEFAULT_SERVICE, Service
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.fleet import ModelView, Stage
 from control_plane.contracts.model_choice import ModelAsk, ModelChoice
@@ -30,6 +31,8 @@ class RoutedCall:
     another router had before: how many workers and routers were lost with it, and its time to first token in seconds,
     0 where it has none yet.
     ``choice``: why it goes to this model, where its caller asked for another name.
+    ``service`` is its class; ``flow`` a name without a meaning that calls of the same tenant have in common: those that
+    wait are served in turn by it.
     """
 
     request_id: str
@@ -52,6 +55,8 @@ class RoutedCall:
     attempts: int = 0
     ttft_s: float = 0.0
     choice: ModelChoice | None = None
+    service: Service = DEFAULT_SERVICE
+    flow: str = ""
 
 
 class CallSink(Protocol):

@@ -11,6 +11,7 @@ from enum import Enum, StrEnum
 from control_plane.contracts.decision import DecisionAnswer
 from control_plane.contracts.kv_belief import KvBelief
 from control_plane.contracts.model_choice import ModelChoice
+from control_plane.contracts.pressure import Pressure
 from control_plane.contracts.worker import Load, WorkerInfo
 
 
@@ -47,6 +48,10 @@ class Pool:
     observed: int = 0
     source: str = ""
     price_per_hour: float = 0.0
+    band: str = ""
+    saturation: float | None = None
+    sample_age_s: float = 0.0
+    queued: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +195,8 @@ class RequestView:
     choice: ModelChoice | None = None
     worker_s: float = 0.0
     cost: float = 0.0
+    tier: str = ""
+    preemptions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +320,7 @@ class GatewayStats:
     reserved_tokens: int = 0
     limit_store: str = ""
     draining: bool = False
+    pressures: tuple[Pressure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from control_plane.contracts.admission import AtBusy, AtReject, Service
 from control_plane.contracts.keeping import MOST_CONVERSATIONS
 from control_plane.contracts.policy import DEFAULT_TENANT, DEFAULT_TIER, NO_LIMITS, Limits, StoreDown
 
@@ -27,7 +28,15 @@ class Grant:
     expires_unix: float | None = None
     limit_store_down: StoreDown = "open"
     conversations: int = MOST_CONVERSATIONS
+    at_busy: AtBusy = "queue"
+    at_reject: AtReject = "queue"
+    min_share: float = 0.0
 
     def allows(self, model: str) -> bool:
         """Whether this model may be called and seen."""
         return not self.models or model in self.models
+
+    @property
+    def service(self) -> Service:
+        """What a router hears of the tier."""
+        return Service(self.tier, self.weight, self.at_busy, self.at_reject, self.min_share)

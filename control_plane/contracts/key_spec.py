@@ -86,6 +86,9 @@ def grant_of(view: KeyView, policy: Policy) -> Grant:
         expires_unix=spec.expires_unix,
         limit_store_down=policy.limit_store_down,
         conversations=policy.keeping.conversations_of(spec.tenant),
+        at_busy=tier.at_busy,
+        at_reject=tier.at_reject,
+        min_share=tier.min_share,
     )
 
 

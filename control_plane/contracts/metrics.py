@@ -111,6 +111,31 @@ GATEWAY_TOKENISE = Metric(
     ("model",),
     FAST_SECONDS,
 )
+ROUTER_SATURATION = Metric(
+    "inferdeck_router_saturation",
+    Kind.GAUGE,
+    "How full a model's endpoints are: KV-cache use or queue in the engine, whichever is more; 1 is full.",
+    ("model",),
+)
+ROUTER_BAND = Metric(
+    "inferdeck_router_band", Kind.GAUGE, "The band it is in: 0 good, 1 watch, 2 busy, 3 reject.", ("model",)
+)
+ROUTER_SAMPLE_AGE = Metric(
+    "inferdeck_router_sample_age_seconds",
+    Kind.GAUGE,
+    "How old the oldest load sample is that it is known by.",
+    ("model",),
+)
+ROUTER_STALE = Metric(
+    "inferdeck_router_stale_endpoints", Kind.GAUGE, "Endpoints whose load sample says nothing about now.", ("model",)
+)
+ROUTER_QUEUED = Metric("inferdeck_router_queued", Kind.GAUGE, "Calls that wait for a worker.", ("model", "tier"))
+ROUTER_REJECTIONS = Metric(
+    "inferdeck_router_rejections",
+    Kind.COUNTER,
+    "Calls that the router refused or that failed, by drop reason and tier.",
+    ("reason", "tier"),
+)
 GATEWAY_PROMPT_SIZE = Metric(
     "inferdeck_gateway_prompt_size_tokens", Kind.HISTOGRAM, "Prompt tokens per call.", ("model",), TOKENS
 )

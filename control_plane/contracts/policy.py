@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
+from control_plane.contracts.admission import AtBusy, AtReject
 from control_plane.contracts.keeping import Keeping
 from control_plane.contracts.routing import Routing
 
@@ -33,8 +34,9 @@ NO_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """``priority``: higher is served first, below 0 may be shed. ``weight``: the share among tenants of a tier;
-    it is stored and shown, and has no effect yet. ``limits`` hold for each key that has none of its own.
+    """``priority``: higher is served first. ``weight``: the share of the tokens among tiers of the same priority; in a
+    tier, tenants share alike. ``limits`` hold for each key that has none of its own. ``at_busy``, ``at_reject`` and
+    ``min_share`` are what its calls may expect when workers are busy: see ``contracts.admission``.
     ``default_max_tokens`` is what a call without ``max_tokens`` reserves of its TPM, at most what its context leaves;
     ``queue_deadline_s`` how long a call may wait for a worker. ``models``: names that may be called; empty is all."""
 
@@ -44,13 +46,23 @@ class Tier:
     default_max_tokens: int = 1024
     queue_deadline_s: float = 30.0
     models: tuple[str, ...] = ()
+    at_busy: AtBusy = "queue"
+    at_reject: AtReject = "queue"
+    min_share: float = 0.0
 
 
 DEFAULT_TIERS: Mapping[str, Tier] = MappingProxyType(
     {
-        "enterprise": Tier(priority=10, weight=8, queue_deadline_s=60.0),
-        "paid": Tier(priority=0, weight=4, limits=Limits(rpm=600, tpm=200_000)),
-        "free": Tier(priority=-10, limits=Limits(rpm=20, tpm=20_000, concurrency=4), queue_deadline_s=5.0),
+        "enterprise": Tier(priority=10, weight=8, queue_deadline_s=60.0, at_busy="dispatch"),
+        "paid": Tier(priority=0, weight=4, limits=Limits(rpm=600, tpm=200_000), min_share=0.1),
+        "free": Tier(
+            priority=-10,
+            limits=Limits(rpm=20, tpm=20_000, concurrency=4),
+            queue_deadline_s=5.0,
+            at_busy="throttle",
+            at_reject="refuse",
+            min_share=0.05,
+        ),
     }
 )
 

@@ -4,7 +4,8 @@
 
     {"version": 3, "limit_store_down": "open", "conversations": 10000,
      "tiers": {"free": {"priority": -10, "weight": 1, "rpm": 20, "tpm": 20000, "concurrency": 4,
-                        "default_max_tokens": 1024, "queue_deadline_s": 5.0, "models": []}},
+                        "default_max_tokens": 1024, "queue_deadline_s": 5.0, "models": [],
+                        "at_busy": "throttle", "at_reject": "refuse", "min_share": 0.05}},
      "tenants": {"acme": {"tpm": 5000, "conversations": 50}},
      "routing": {"profile": "least_load"}}
 
@@ -19,14 +20,23 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Final, get_args
 
+from control_plane.contracts.admission_document import SERVICE_FIELDS, check_shares, service_of, typed
 from control_plane.contracts.errors import InvalidRequest
 from control_plane.contracts.keeping import Keeping
 from control_plane.contracts.policy import NO_LIMITS, Limits, Policy, StoreDown, Tier
 from control_plane.contracts.routing_document import ROUTING_FIELDS, assign_routing, routing_document, routing_of
 
 LIMITS: Final = ("rpm", "tpm", "concurrency")
-TIER_FIELDS: Final = ("priority", "weight", *LIMITS, "default_max_tokens", "queue_deadline_s", "models")
 TENANT_FIELDS: Final = (*LIMITS, "conversations")
+TIER_FIELDS: Final = (
+    "priority",
+    "weight",
+    *LIMITS,
+    "default_max_tokens",
+    "queue_deadline_s",
+    "models",
+    *SERVICE_FIELDS,
+)
 NONE: Final = "none"
 
 MOST: Final = 10**12
@@ -75,6 +85,7 @@ def _tier_document(tier: Tier) -> dict[str, Any]:
         "default_max_tokens": tier.default_max_tokens,
         "queue_deadline_s": tier.queue_deadline_s,
         "models": list(tier.models),
+        **{name: getattr(tier, name) for name in SERVICE_FIELDS},
     }
 
 
@@ -100,9 +111,11 @@ def policy_of(document: Any) -> Policy:
         if value.get("conversations") is not None
     }
     conversations = values.get("conversations", Keeping().conversations)
+    made = {name: _tier(value, f"tiers.{name}") for name, value in tiers.items()}
+    check_shares({name: tier.min_share for name, tier in made.items()})
     return Policy(
         version=version,
-        tiers={name: _tier(value, f"tiers.{name}") for name, value in tiers.items()},
+        tiers=made,
         tenants={name: limits for name, limits in tenants.items() if limits != NO_LIMITS},
         limit_store_down=down,
         routing=routing_of(_table(values.get("routing", {}), "routing", ROUTING_FIELDS)),
@@ -116,8 +129,10 @@ def _tier(document: Any, path: str) -> Tier:
     deadline = values.get("queue_deadline_s", default.queue_deadline_s)
     if isinstance(deadline, bool) or not isinstance(deadline, int | float) or not 0 <= deadline <= 3600:
         raise _wrong(f"{path}.queue_deadline_s", "0 to 3600 seconds")
+    priority = whole(values.get("priority", default.priority), f"{path}.priority", *_RANGES["priority"])
+    at_busy, at_reject, min_share = service_of(values, priority, path)
     return Tier(
-        priority=whole(values.get("priority", default.priority), f"{path}.priority", *_RANGES["priority"]),
+        priority=priority,
         weight=whole(values.get("weight", default.weight), f"{path}.weight", *_RANGES["weight"]),
         limits=limits_of(values, f"{path}."),
         default_max_tokens=whole(
@@ -127,6 +142,9 @@ def _tier(document: Any, path: str) -> Tier:
         ),
         queue_deadline_s=float(deadline),
         models=models_of(values.get("models", ()), f"{path}.models"),
+        at_busy=at_busy,
+        at_reject=at_reject,
+        min_share=min_share,
     )
 
 
@@ -220,6 +238,8 @@ def _assign(document: dict[str, Any], path: str, text: str) -> None:
 
 def value_of(field: str, text: str, path: str) -> Any:
     """A field's value as it is typed: numbers, and names between commas."""
+    if field in SERVICE_FIELDS:
+        return typed(field, text, path)
     if field == "models":
         return [part.strip() for part in text.split(",") if part.strip()]
     digits = text.removeprefix("-").replace("_", "").replace(",", "")

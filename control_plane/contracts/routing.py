@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
+from control_plane.contracts.admission import AdmissionRules
 from control_plane.contracts.model_routes import ModelRoute
 
 SCORERS: Final = (
@@ -67,11 +68,13 @@ PROFILES: Final = tuple(BUILT_IN)
 @dataclass(frozen=True, slots=True)
 class Routing:
     """``profile``: by which name endpoints are picked; empty leaves that to the router's settings. ``profiles`` are
-    operators' own, beside the built-in ones, by name. ``models``: names that lead to models."""
+    operators' own, beside the built-in ones, by name. ``admission``: who is let in when workers are
+    busy. ``models``: names that lead to models."""
 
     profile: str = ""
     profiles: Mapping[str, RoutingProfile] = field(default_factory=dict)
     models: Mapping[str, ModelRoute] = field(default_factory=dict)
+    admission: AdmissionRules = field(default_factory=AdmissionRules)
 
     def named(self, name: str) -> RoutingProfile | None:
         """The profile of this name, the program's or an operator's."""

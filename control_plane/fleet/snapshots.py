@@ -17,12 +17,14 @@ from control_plane.contracts.fleet import (
     WorkerPhase,
 )
 from control_plane.contracts.kv_belief import KvBelief
+from control_plane.contracts.pressure import Pressure
 from control_plane.contracts.routing import Routing
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.controller import Controller
 from control_plane.fleet.events import Events
 from control_plane.fleet.gateways import Gateways
 from control_plane.fleet.pools import Pools
+from control_plane.fleet.pressures import pressures_by_model
 from control_plane.fleet.requests import Requests
 from control_plane.fleet.route_views import with_routes
 from control_plane.fleet.router_processes import RouterProcesses
@@ -137,6 +139,7 @@ class Snapshots:
 
     def _pool_views(self) -> tuple[Pool, ...]:
         workers = self._controller.ordered()
+        pressures = pressures_by_model(session.stats.pressures for session in self._routers.all() if session.joined)
         return tuple(
             Pool(
                 name=name,
@@ -147,8 +150,13 @@ class Snapshots:
                 observed=sum(worker.pool == name and worker.has_process for worker in workers),
                 source=pool.source,
                 price_per_hour=pool.price_per_hour,
+                band=pressure.band,
+                saturation=pressure.saturation,
+                sample_age_s=pressure.sample_age_s,
+                queued=pressure.queued,
             )
             for name, pool in self._pools.settings.items()
+            for pressure in (pressures.get(pool.model) or Pressure(pool.model),)
         )
 
     def _gateway_views(self, now: float) -> tuple[GatewayView, ...]:

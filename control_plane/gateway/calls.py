@@ -28,6 +28,7 @@ from control_plane.contracts.worker import Delta, Done, Finish, FinishReason, Sa
 from control_plane.gateway.answer.heading import Heading
 from control_plane.gateway.answer.sinks import CLIENT_LEFT, KeptStreamSink, PlainSink, Sink, StreamSink
 from control_plane.gateway.api import Api
+from control_plane.gateway.flow import flow_of
 from control_plane.gateway.history.call_memory import CallMemory
 from control_plane.gateway.http.exchange import Exchange
 from control_plane.gateway.limits.limiter import Admission
@@ -266,6 +267,8 @@ class Call:
             # The one place where a tier's priority (higher is served first) becomes an engine's (lower is).
             priority=-grant.priority,
             queue_timeout_s=grant.queue_deadline_s,
+            service=grant.service,
+            flow=flow_of(grant.tenant),
             # Calls of a tenant share cached prefixes with each other, and with nobody else.
             cache_salt="" if grant.tenant == DEFAULT_TENANT else grant.tenant,
             key_id=grant.key_id,

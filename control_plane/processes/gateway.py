@@ -25,6 +25,7 @@ from control_plane.gateway.server import Gateway
 from control_plane.processes.complaint import exit_code, tell
 from control_plane.processes.grace import SIGNAL_GRACE_S
 from control_plane.processes.state_file import read_state
+from control_plane.router.admission_figures import AdmissionFigures
 from control_plane.router.embedded import EmbeddedRouter
 from control_plane.router.figures import RouterFigures
 from control_plane.router.remote import RemoteRouter
@@ -111,6 +112,7 @@ def _router(home: Home, settings: Settings, gateway_id: str, gateway: Gateway) -
         fleet_secure=lambda: bool(read_state(home).get("api_secure")),
     )
     REGISTRY.register(RouterFigures(router.dispatcher.placement.decisions))
+    REGISTRY.register(AdmissionFigures(router.dispatcher))
     return router
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from control_plane.contracts.call import RoutedCall
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.fleet import ModelView, WorkerPhase
 from control_plane.router import refusals
@@ -62,10 +63,23 @@ class Catalogue:
             raise refusals.unknown_model(name)
         return view
 
-    def max_context(self, name: str) -> int:
-        """Tokens of prompt and output; 0 where nobody says. Raises like ``get``."""
-        served = (candidate.max_context for candidate in self._targets.candidates(name))
-        return self.get(name).max_context or max(served, default=0)
+    def check_fits(self, call: RoutedCall) -> None:
+        """Raise InvalidRequest for a call that none of its model's endpoints could ever hold, in its context or in its
+        whole KV cache. Raises like ``get``."""
+        refusals.check_fits(call, self.most_tokens(call.model))
+
+    def most_tokens(self, name: str) -> int:
+        """Tokens of prompt and output that some endpoint of the model can hold; 0 where nobody says. Raises like
+        ``get``."""
+        view, most = self.get(name), 0
+        for candidate in self._targets.candidates(name):
+            bounds = [bound for bound in (candidate.max_context, candidate.capacity_tokens) if bound]
+            if not bounds:
+                most = 0
+                break
+            most = max(most, min(bounds))
+        known = [bound for bound in (most, view.max_context) if bound]
+        return min(known, default=0)
 
     def any_ready(self) -> bool:
         """Whether at least one endpoint can be picked."""

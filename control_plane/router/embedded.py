@@ -43,9 +43,6 @@ from control_plane.settings.model import RouterSettings
 
 _log = logging.getLogger(__name__)
 
-QUEUE_LIMIT = 1024
-"""Calls that may wait in one router. Beyond it they are told so at once."""
-
 
 class EmbeddedRouter:
     """Implements ``contracts.call.Router``. Everything happens on the loop that ``start`` runs on.
@@ -68,7 +65,6 @@ class EmbeddedRouter:
         settings: RouterSettings,
         credentials: str = "",
         fleet_secure: Callable[[], bool] = lambda: False,
-        queue_limit: int = QUEUE_LIMIT,
         rng: Random | None = None,
     ) -> None:
         if settings.profile not in PROFILES:
@@ -95,7 +91,6 @@ class EmbeddedRouter:
             profile=PROFILES[settings.profile](self._rng),
             retries=settings.retries,
             queue_timeout_s=settings.queue_timeout_s,
-            queue_limit=queue_limit,
             clock=time.monotonic,
             arm=self._arm,
             open_link=self._open_link,
@@ -146,7 +141,7 @@ class EmbeddedRouter:
 
     def max_context(self, model: str) -> int:
         """Tokens of prompt and output, as the workers say it where the fleet does not; 0 where nobody does."""
-        return self.dispatcher.catalogue.max_context(model)
+        return self.dispatcher.catalogue.most_tokens(model)
 
     @property
     def joined(self) -> bool:
@@ -175,9 +170,10 @@ class EmbeddedRouter:
         """It needs none beside it."""
 
     def route(self, routing: Routing) -> None:
-        """Take over how operators want endpoints to be chosen from now on. A profile of a newer version that this
-        router cannot follow changes nothing of it."""
+        """Take over how operators want calls to be let in and endpoints to be chosen from now on. A profile of a newer
+        version that this router cannot follow changes nothing of it."""
         self._selector.take(routing.models)
+        self.dispatcher.admit_by(routing.admission)
         wanted = routing.profile or self._settings.profile
         described = routing.named(wanted)
         if described is not None and (wanted, described) == self._described:
@@ -207,7 +203,7 @@ class EmbeddedRouter:
         self._beliefs.put_back(account.kv_beliefs)
 
     def stats(self) -> GatewayStats:
-        return replace(self._stats(), queued=self.dispatcher.queued)
+        return replace(self._stats(), queued=self.dispatcher.queued, pressures=self.dispatcher.pressures())
 
     # --- inside
 

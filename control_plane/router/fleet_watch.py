@@ -277,6 +277,8 @@ def _request_to_wire(view: RequestView) -> pb.RequestView:
         router_id=view.router_id,
         worker_s=view.worker_s,
         cost=view.cost,
+        tier=view.tier,
+        preemptions=view.preemptions,
     )
     if view.choice is not None:
         fill(view.choice, message.choice)

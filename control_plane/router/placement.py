@@ -75,6 +75,11 @@ class Placement:
             self._sessions.settle(call.session, target.instance_id, chosen_mono)
         return decision
 
+    def expected(self, request: Request) -> float:
+        """Tokens that it will probably hold at its end."""
+        call = request.call
+        return self._expectation(call.model).of(len(call.prompt_token_ids), call.sampling.max_tokens, request.choices)
+
     def _decide(self, ask: Ask, now: float) -> Decision:
         candidates = self.targets.candidates(ask.model)
         if len(candidates) > LOOKED_AT and len(self.profile.scorers) > 1:

@@ -10,13 +10,12 @@ from control_plane.contracts.errors import (
     InvalidRequest,
     NotFound,
     RequestCancelled,
+    Throttled,
     Unavailable,
     WorkerLost,
     from_reason,
 )
 from control_plane.contracts.worker import CallError
-
-RETRY_AFTER_S = 5.0
 
 
 def unknown_model(name: str, leads_to: str = "") -> NotFound:
@@ -34,6 +33,25 @@ def closing() -> Unavailable:
 
 def queue_full(waiting: int) -> Unavailable:
     return _unavailable(f"{waiting} requests wait already; no more can.", DropReason.OVERLOADED)
+
+
+def tier_queue_full(tier: str, waiting: int) -> Unavailable:
+    return _unavailable(f"{waiting} requests of tier {tier!r} wait already; no more can.", DropReason.OVERLOADED)
+
+
+def evicted() -> Unavailable:
+    return _unavailable("Its place in the queue went to a request of a higher priority.", DropReason.OVERLOADED)
+
+
+def throttled(model: str, tier: str) -> Throttled:
+    return Throttled(
+        f"The workers of {model!r} are busy, and requests of tier {tier!r} are not taken meanwhile.",
+        reason=DropReason.TIER_THROTTLED,
+    )
+
+
+def all_full(model: str) -> Unavailable:
+    return _unavailable(f"Every worker of {model!r} is full.", DropReason.OVERLOADED)
 
 
 def all_busy(model: str, waited_s: float) -> Unavailable:
@@ -97,12 +115,12 @@ def engine_failed(attempts: int) -> InternalError:
     return InternalError(f"The engine failed on the request{tried}.")
 
 
-def check_context(call: RoutedCall, max_context: int) -> None:
-    """Raise for a call that could not fit, however idle the workers are; ``max_context`` 0 is unknown."""
+def check_fits(call: RoutedCall, most: int) -> None:
+    """Raise for a call that could not fit, however idle the workers are: of ``most`` tokens in all, 0 is unknown."""
     prompt, output = len(call.prompt_token_ids) - call.resumed, call.sampling.max_tokens
-    if max_context and prompt + output > max_context:
+    if most and prompt + output > most:
         raise InvalidRequest(
-            f"This model's maximum context length is {max_context} tokens. You requested {prompt + output} tokens "
+            f"This model's maximum context length is {most} tokens. You requested {prompt + output} tokens "
             f"({prompt} in the {'messages' if call.api == 'chat' else 'prompt'}, {output} in the completion).",
             reason=DropReason.CONTEXT_LENGTH_EXCEEDED,
             param="messages" if call.api == "chat" else "prompt",
@@ -110,4 +128,5 @@ def check_context(call: RoutedCall, max_context: int) -> None:
 
 
 def _unavailable(message: str, reason: DropReason | None) -> Unavailable:
-    return Unavailable(message, reason=reason, retry_after_s=RETRY_AFTER_S)
+    """Whoever answers the caller says when to come again, to each something else."""
+    return Unavailable(message, reason=reason)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from control_plane.contracts.admission import Service
 from control_plane.contracts.call import CallSink, PlacedSink, RoutedCall
 from control_plane.contracts.fleet import RequestPhase, RequestView, Stage
 from control_plane.contracts.histogram import LatencyHistogram
@@ -33,9 +34,10 @@ class Request:
     """Also the ``CallHandle`` that the gateway holds. Times are monotonic seconds, 0.0: not yet.
 
     ``number`` names the present attempt on its worker's stream, 0 while there is none. ``seq`` is the order of arrival.
-    ``attempts`` is how often it was sent to a worker.
-    ``charge`` is what the endpoint was charged for it, in tokens. ``worker_s`` is its share of the time of workers that
-    it has left, ``share_mark`` where its share of the present one began, ``price`` what a worker costs an hour.
+    ``worker_s`` is its share of the time of workers that it has left, ``share_mark`` where its share of the present one
+    began, ``price`` what a worker costs an hour. ``attempts`` is how often it was sent to a worker. ``charge`` is what
+    the endpoint was charged for it, in tokens, ``cost`` what it is expected to hold while it waits, ``sent`` what it
+    held when its present attempt began.
     ``delivered``: the present attempt has reached the sink; ``begun``: any has. ``said`` are the tokens of the answer
     so far, of a call with one choice.
 
@@ -59,6 +61,7 @@ class Request:
         "call",
         "charge",
         "choices",
+        "cost",
         "deadline",
         "delivered",
         "dispatched_mono",
@@ -78,6 +81,7 @@ class Request:
         "reason",
         "retries",
         "said",
+        "sent",
         "seq",
         "share_mark",
         "shelf",
@@ -102,7 +106,8 @@ class Request:
         self.worker_id = ""
         self.target: Target | None = None
         self.number = 0
-        self.charge = 0.0
+        self.charge = self.cost = 0.0
+        self.sent = 0
         self.attempts = 0
         self.retries = call.attempts
         self.price = price
@@ -138,6 +143,28 @@ class Request:
     def model(self) -> str:
         return self.call.model
 
+    @property
+    def priority(self) -> int:
+        return self.call.priority
+
+    @property
+    def service(self) -> Service:
+        return self.call.service
+
+    @property
+    def flow(self) -> str:
+        return self.call.flow
+
+    @property
+    def admitted(self) -> bool:
+        """Whether it has been at a worker."""
+        return self.attempts > 0
+
+    @property
+    def held(self) -> int:
+        """Tokens of its prompt, and of its answer so far."""
+        return len(self.call.prompt_token_ids) + self.output_tokens
+
     def cancel(self, reason: str, used: Callable[[int], None] | None = None) -> None:
         self._owner.left(self, reason, used)
 
@@ -149,6 +176,7 @@ class Request:
         self.number = number
         self.attempts += 1
         self.target = target
+        self.sent = self.held
         self.worker_id = target.worker_id
         self.meter = meter
         self.dispatched_mono = now
@@ -294,6 +322,8 @@ class Request:
             choice=call.choice,
             worker_s=worker_s,
             cost=worker_s / 3600 * self.price,
+            tier=call.service.tier,
+            preemptions=self.done.stages.preemptions if self.done else 0,
         )
 
     def _untold(self, end: float) -> list[Stage]:

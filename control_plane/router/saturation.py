@@ -1,16 +1,117 @@
-"""When an endpoint is full. Pure.
+"""How full a model's endpoints are, and in which band that is. Pure.
 
-An engine batches so many sequences at a time and queues the rest. One more batch's worth waiting there keeps it from
-ever running dry; beyond that a call is better off waiting at the router, where it can still go to whichever worker is
-free first, be cancelled without a trace, and be told in time that there is no room.
+What an endpoint reports is half a second old: what this router has sent there and seen end since is added. A sample
+that is stale is never read as idleness: then this router's own calls count, and at least as much as fresh ones hold.
 """
 
 from __future__ import annotations
 
-QUEUED_BATCHES = 1
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from control_plane.contracts.admission import BANDS, AdmissionRules, Band
+from control_plane.router.scheduling.candidate import Candidate, oldest_fresh
+
+REUSE_S = 0.005
+EXACT = 64
+"""A reading of more endpoints than this is used for some calls in a row, for ``REUSE_S`` at most: one call changes
+little there, and reading them all takes long."""
 
 
-def full(held: int, batch: int) -> bool:
-    """Whether an endpoint that holds ``held`` sequences and runs ``batch`` of them at a time (0: it names no limit)
-    should get no more."""
-    return batch > 0 and held >= batch * (1 + QUEUED_BATCHES)
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """``saturation`` is the mean of the ``usable`` endpoints, 1 is full. ``sample_age_s`` is how old the oldest of
+    their samples is, in seconds, as far as there are any; ``stale`` of them say nothing about now."""
+
+    saturation: float
+    usable: int
+    stale: int
+    sample_age_s: float
+
+
+def read(candidates: Sequence[Candidate], rules: AdmissionRules, now: float) -> Reading | None:
+    """None where no endpoint can be picked."""
+    oldest, fresh, stale, ages = oldest_fresh(now), [], [], [0.0]
+    for candidate in candidates:
+        if not candidate.ready or not candidate.connected or candidate.cordoned:
+            continue
+        if candidate.sampled_mono:
+            ages.append(now - candidate.sampled_mono)
+        if candidate.sampled_mono >= oldest:
+            fresh.append(reported(candidate, rules))
+        else:
+            stale.append(own(candidate, rules))
+    usable = len(fresh) + len(stale)
+    if not usable:
+        return None
+    total = sum(fresh)
+    if stale:
+        least = total / len(fresh) if fresh else 0.0
+        total += sum(max(least, value) for value in stale)
+    return Reading(total / usable, usable, len(stale), max(ages))
+
+
+def reported(candidate: Candidate, rules: AdmissionRules) -> float:
+    """One endpoint's saturation, by its last sample and what has happened since."""
+    usage, since = candidate.kv_usage, candidate.since
+    if candidate.capacity_tokens:
+        usage = max(0.0, usage + since.tokens / candidate.capacity_tokens)
+    if candidate.waiting:
+        waiting = candidate.waiting + since.sequences
+    else:
+        waiting = candidate.running + since.sequences - candidate.max_sequences
+    return max(usage / rules.kv_limit, _queue(waiting, candidate, rules))
+
+
+def own(candidate: Candidate, rules: AdmissionRules) -> float:
+    """One endpoint's saturation by this router's own calls there, prompts and expected answers."""
+    usage = candidate.tokens / candidate.capacity_tokens if candidate.capacity_tokens else 0.0
+    return max(usage / rules.kv_limit, _queue(candidate.sequences - candidate.max_sequences, candidate, rules))
+
+
+def _queue(waiting: int, candidate: Candidate, rules: AdmissionRules) -> float:
+    limit = rules.engine_queue or candidate.max_sequences
+    return waiting / limit if waiting > 0 and limit and candidate.max_sequences else 0.0
+
+
+def band_of(saturation: float, last: Band, rules: AdmissionRules) -> Band:
+    """The band that this saturation is in, after ``last``: a band is left a little below where it begins."""
+    begins = (0.0, rules.watch, rules.busy, rules.reject)
+    for band, begin in zip(reversed(BANDS), reversed(begins), strict=True):
+        if saturation >= begin or (band.rank <= last.rank and saturation >= begin - rules.hysteresis):
+            return band
+    return Band.GOOD
+
+
+@dataclass(slots=True)
+class _Kept:
+    band: Band = Band.GOOD
+    reading: Reading | None = None
+    at: float = float("-inf")
+    uses: int = 0
+
+
+class Gauge:
+    """The band of each model, from one reading to the next."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, _Kept] = {}
+
+    def look(self, model: str, candidates: Sequence[Candidate], rules: AdmissionRules, now: float) -> Band | None:
+        """The band now; None where no endpoint can be picked."""
+        kept = self._kept.get(model)
+        if kept is None:
+            kept = self._kept[model] = _Kept()
+        kept.uses += 1
+        if kept.uses > len(candidates) // EXACT or not 0 <= now - kept.at < REUSE_S:
+            kept.reading, kept.at, kept.uses = read(candidates, rules, now), now, 0
+            if kept.reading is None:
+                kept.band = Band.GOOD
+            else:
+                kept.band = band_of(kept.reading.saturation, kept.band, rules)
+        return kept.band if kept.reading is not None else None
+
+    def last(self, model: str) -> Reading | None:
+        """What ``look`` read last."""
+        kept = self._kept.get(model)
+        return kept.reading if kept is not None else None

@@ -89,6 +89,8 @@ class Target:
             return
         self._sampled_unix = load.sampled_unix
         candidate.sampled_mono = now - endpoint.load_age_s
+        candidate.since.forget(candidate.sampled_mono)
+        candidate.running = load.running
         candidate.waiting = load.waiting
         candidate.kv_usage = load.kv_usage
         candidate.others = max(0, load.running + load.waiting - max(self._peak, self._peak_before))
@@ -104,6 +106,7 @@ class Target:
         candidate.requests += 1
         candidate.sequences += request.choices
         candidate.tokens += request.charge
+        candidate.since.add(request.dispatched_mono, request.sent, request.choices)
         self._peak = max(self._peak, candidate.sequences)
         self.share.change(request.dispatched_mono, candidate.sequences + candidate.others)
         request.share_mark = self.share.each(request.dispatched_mono)
@@ -118,6 +121,9 @@ class Target:
         candidate = self.candidate
         request.worker_s += request.choices * (self.share.each(now) - request.share_mark)
         self.share.change(now, candidate.sequences - request.choices + candidate.others)
+        # What it has generated is in the sample only if it was there by then.
+        seen = request.held if request.dispatched_mono <= candidate.sampled_mono else request.sent
+        candidate.since.add(now, -seen, -request.choices)
         candidate.requests -= 1
         candidate.sequences -= request.choices
         candidate.tokens = candidate.tokens - request.charge if self.calls else 0.0

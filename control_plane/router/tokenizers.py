@@ -49,7 +49,10 @@ class Tokenizers:
         assert endpoint.info.model is not None
         info = endpoint.info.model
         files = await self._fetch(endpoint, info.tokenizer_hash)
-        return TokenizerBundle(info.tokenizer_hash, files, info.max_context, info.vocab_size)
+        # A call that its whole KV cache can't hold would never run.
+        bounds = (info.max_context, info.total_blocks * info.block_size)
+        room = min((bound for bound in bounds if bound), default=0)
+        return TokenizerBundle(info.tokenizer_hash, files, room, info.vocab_size)
 
 
 def _hash(endpoint: Endpoint) -> str:

@@ -1,6 +1,7 @@
-"""``python -m tests.fuzz [--examples N] [-k NAME]``: the fuzz tests of the gateway, with as many inputs as wanted.
+"""``python -m tests.fuzz [--examples N] [-k NAME]``: fuzz tests, with as many inputs as wanted.
 
-The same tests run bounded with all others. Names are those of the cases: F1, F2, F4, F5, openapi; all without ``-k``.
+The same tests run bounded with all others. Names are those of the cases: F1, F2, F4, F5, openapi, storm; without ``-k``
+all.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ import pytest
 
 from tests.fuzz.bounds import VARIABLE
 
-FILES = ("tests/integration/gateway/test_fuzz.py", "tests/integration/gateway/test_fuzz_platform.py")
+FILES = (
+    "tests/integration/gateway/test_fuzz.py",
+    "tests/integration/gateway/test_fuzz_platform.py",
+    "tests/integration/router/test_storm.py",
+)
 
 
 def main() -> int:

@@ -17,6 +17,7 @@ from console.cli.output import Format, write_rows
 from console.cli.reference import bare_name, not_found
 from console.plain.data import to_json, to_yaml
 from console.plain.terminal import coloured, flush, out, width
+from console.pressure import band_words
 from console.text import fit
 from control_plane.contracts.errors import InvalidRequest
 
@@ -115,7 +116,12 @@ def _show(snapshot: Snapshot, output: Format, *, once: bool) -> None:
         return
     sums = totals(snapshot)
     if output in (Format.JSON, Format.YAML):
-        data = {"taken_unix": snapshot.taken_unix, "totals": sums, "workers": [data_of(w) for w in snapshot.workers]}
+        data = {
+            "taken_unix": snapshot.taken_unix,
+            "totals": sums,
+            "pools": [data_of(pool) for pool in snapshot.pools],
+            "workers": [data_of(worker) for worker in snapshot.workers],
+        }
         if output is Format.YAML:
             out(to_yaml(data) if once else to_yaml([data]))
         else:
@@ -126,6 +132,8 @@ def _show(snapshot: Snapshot, output: Format, *, once: bool) -> None:
         f"{sums['running']} running · {sums['waiting']} waiting · {sums['queued']} queued · "
         f"KV {figures.percent(sums['kv_usage'])} · {figures.rate(sums['tokens_per_s'])} tok/s"
     )
+    bands = [f"{pool.name} {band_words(pool)}" for pool in snapshot.pools if pool.band]
+    line = " · ".join([line, *bands])
     room = width(sys.stdout)
     out(line if room is None else fit(line, room))
     if snapshot.workers:

@@ -135,6 +135,8 @@ def describe(
         ("arrived", clock(request.arrival_unix)),
         ("prompt", _prompt(request)),
         ("retries", count(request.retries)),
+        ("tier", request.tier),
+        ("preempted", count(request.preemptions)),
         ("TTFT", duration(known(request.ttft_s))),
         ("ITL p50", duration(known(request.itl_p50_s))),
     ]

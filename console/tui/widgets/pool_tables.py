@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from console.pressure import band_words, queue_words
 from console.tui.render.figures import UNKNOWN, age, count, duration, percent, rate, size
 from console.tui.render.look import Look
 from console.tui.render.spans import Spans
@@ -70,6 +71,17 @@ def _pool_state(pool: Pool, at: Context) -> Spans:
     return [(f"{glyph} {pool.ready} of {pool.desired}", style)]
 
 
+def _band(pool: Pool, at: Context) -> Spans:
+    palette = at.look.palette
+    styles = {"good": palette.good, "watch": palette.watch, "busy": palette.watch, "reject": palette.bad}
+    return [(band_words(pool), styles.get(pool.band, palette.unknown))]
+
+
+def _queue(pool: Pool, at: Context) -> Spans:
+    palette = at.look.palette
+    return [(queue_words(pool, tiers=True), palette.watch if pool.queued else palette.text)]
+
+
 def _gateway_state(gateway: GatewayView, at: Context) -> Spans:
     if gateway.ready:
         return [(f"{at.look.glyphs.ready} ready", at.look.palette.good)]
@@ -123,9 +135,11 @@ POOLS: tuple[Column[Pool], ...] = (
     Column("pool", 12, lambda pool, at: [(pool.name, at.look.palette.title)], grow=1),
     Column("model", 16, lambda pool, at: _text(pool.model, at.look), grow=1),
     Column("desired", 7, lambda pool, at: _text(count(pool.desired), at.look), right=True),
-    Column("observed", 8, lambda pool, at: _text(count(pool.observed), at.look), rank=1, right=True),
-    Column("engine", 9, lambda pool, at: _text(pool.engine, at.look), rank=2),
-    Column("source", 20, lambda pool, at: _text(pool.source, at.look), rank=3, grow=2),
+    Column("band", 11, _band),
+    Column("queued", 8, _queue, rank=1, grow=1),
+    Column("observed", 8, lambda pool, at: _text(count(pool.observed), at.look), rank=2, right=True),
+    Column("engine", 9, lambda pool, at: _text(pool.engine, at.look), rank=3),
+    Column("source", 20, lambda pool, at: _text(pool.source, at.look), rank=4, grow=2),
 )
 MODELS: tuple[Column[ModelView], ...] = (
     Column("model", 20, lambda model, at: [(model.name, at.look.palette.title)], grow=1),

@@ -30,20 +30,26 @@ class Limits(_message.Message):
     def __init__(self, rpm: _Optional[int] = ..., tpm: _Optional[int] = ..., concurrency: _Optional[int] = ...) -> None: ...
 
 class Tier(_message.Message):
-    __slots__ = ("priority", "weight", "limits", "default_max_tokens", "queue_deadline_s", "models")
+    __slots__ = ("priority", "weight", "limits", "default_max_tokens", "queue_deadline_s", "models", "at_busy", "at_reject", "min_share")
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
     QUEUE_DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
     MODELS_FIELD_NUMBER: _ClassVar[int]
+    AT_BUSY_FIELD_NUMBER: _ClassVar[int]
+    AT_REJECT_FIELD_NUMBER: _ClassVar[int]
+    MIN_SHARE_FIELD_NUMBER: _ClassVar[int]
     priority: int
     weight: int
     limits: Limits
     default_max_tokens: int
     queue_deadline_s: float
     models: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, priority: _Optional[int] = ..., weight: _Optional[int] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., default_max_tokens: _Optional[int] = ..., queue_deadline_s: _Optional[float] = ..., models: _Optional[_Iterable[str]] = ...) -> None: ...
+    at_busy: str
+    at_reject: str
+    min_share: float
+    def __init__(self, priority: _Optional[int] = ..., weight: _Optional[int] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., default_max_tokens: _Optional[int] = ..., queue_deadline_s: _Optional[float] = ..., models: _Optional[_Iterable[str]] = ..., at_busy: _Optional[str] = ..., at_reject: _Optional[str] = ..., min_share: _Optional[float] = ...) -> None: ...
 
 class Policy(_message.Message):
     __slots__ = ("version", "tiers", "tenants", "limit_store_down", "routing", "keeping")

@@ -83,7 +83,14 @@ class Snapshot(_message.Message):
     def __init__(self, revision: _Optional[int] = ..., taken_unix: _Optional[float] = ..., control_plane_id: _Optional[str] = ..., version: _Optional[str] = ..., pools: _Optional[_Iterable[_Union[Pool, _Mapping]]] = ..., workers: _Optional[_Iterable[_Union[WorkerView, _Mapping]]] = ..., gateways: _Optional[_Iterable[_Union[GatewayView, _Mapping]]] = ..., requests: _Optional[_Iterable[_Union[RequestView, _Mapping]]] = ..., models: _Optional[_Iterable[_Union[ModelView, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., routers: _Optional[_Iterable[_Union[RouterView, _Mapping]]] = ...) -> None: ...
 
 class Pool(_message.Message):
-    __slots__ = ("name", "model", "engine", "desired", "ready", "observed", "source", "price_per_hour")
+    __slots__ = ("name", "model", "engine", "desired", "ready", "observed", "source", "price_per_hour", "band", "saturation", "sample_age_s", "queued")
+    class QueuedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     ENGINE_FIELD_NUMBER: _ClassVar[int]
@@ -92,6 +99,10 @@ class Pool(_message.Message):
     OBSERVED_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     PRICE_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
+    BAND_FIELD_NUMBER: _ClassVar[int]
+    SATURATION_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_AGE_S_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_FIELD_NUMBER: _ClassVar[int]
     name: str
     model: str
     engine: str
@@ -100,7 +111,11 @@ class Pool(_message.Message):
     observed: int
     source: str
     price_per_hour: float
-    def __init__(self, name: _Optional[str] = ..., model: _Optional[str] = ..., engine: _Optional[str] = ..., desired: _Optional[int] = ..., ready: _Optional[int] = ..., observed: _Optional[int] = ..., source: _Optional[str] = ..., price_per_hour: _Optional[float] = ...) -> None: ...
+    band: str
+    saturation: float
+    sample_age_s: float
+    queued: _containers.ScalarMap[str, int]
+    def __init__(self, name: _Optional[str] = ..., model: _Optional[str] = ..., engine: _Optional[str] = ..., desired: _Optional[int] = ..., ready: _Optional[int] = ..., observed: _Optional[int] = ..., source: _Optional[str] = ..., price_per_hour: _Optional[float] = ..., band: _Optional[str] = ..., saturation: _Optional[float] = ..., sample_age_s: _Optional[float] = ..., queued: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class WorkerView(_message.Message):
     __slots__ = ("id", "pool", "phase", "reason", "cordoned", "draining", "address", "pid", "engine_pid", "restarts", "restart_unix", "phase_since_unix", "heartbeat_unix", "info", "load", "in_flight", "latency", "log_path", "kv_beliefs")
@@ -288,7 +303,7 @@ class ModelView(_message.Message):
     def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., source: _Optional[str] = ..., max_context: _Optional[int] = ..., ready_workers: _Optional[int] = ..., engine: _Optional[str] = ..., price_per_hour: _Optional[float] = ..., kind: _Optional[str] = ..., leads_to: _Optional[str] = ..., targets: _Optional[_Iterable[str]] = ..., fallback: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RequestView(_message.Message):
-    __slots__ = ("id", "gateway_id", "worker_id", "model", "key_id", "phase", "reason", "stream", "arrival_unix", "prompt_tokens", "cached_tokens", "output_tokens", "max_tokens", "ttft_s", "itl_p50_s", "duration_s", "retries", "stages", "api", "traceparent", "predicted_cached_tokens", "router_id", "choice", "worker_s", "cost")
+    __slots__ = ("id", "gateway_id", "worker_id", "model", "key_id", "phase", "reason", "stream", "arrival_unix", "prompt_tokens", "cached_tokens", "output_tokens", "max_tokens", "ttft_s", "itl_p50_s", "duration_s", "retries", "stages", "api", "traceparent", "predicted_cached_tokens", "router_id", "choice", "worker_s", "cost", "tier", "preemptions")
     ID_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -314,6 +329,8 @@ class RequestView(_message.Message):
     CHOICE_FIELD_NUMBER: _ClassVar[int]
     WORKER_S_FIELD_NUMBER: _ClassVar[int]
     COST_FIELD_NUMBER: _ClassVar[int]
+    TIER_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTIONS_FIELD_NUMBER: _ClassVar[int]
     id: str
     gateway_id: str
     worker_id: str
@@ -339,7 +356,9 @@ class RequestView(_message.Message):
     choice: ModelChoice
     worker_s: float
     cost: float
-    def __init__(self, id: _Optional[str] = ..., gateway_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., model: _Optional[str] = ..., key_id: _Optional[str] = ..., phase: _Optional[_Union[RequestPhase, str]] = ..., reason: _Optional[str] = ..., stream: _Optional[bool] = ..., arrival_unix: _Optional[float] = ..., prompt_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., max_tokens: _Optional[int] = ..., ttft_s: _Optional[float] = ..., itl_p50_s: _Optional[float] = ..., duration_s: _Optional[float] = ..., retries: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[Stage, _Mapping]]] = ..., api: _Optional[str] = ..., traceparent: _Optional[str] = ..., predicted_cached_tokens: _Optional[int] = ..., router_id: _Optional[str] = ..., choice: _Optional[_Union[ModelChoice, _Mapping]] = ..., worker_s: _Optional[float] = ..., cost: _Optional[float] = ...) -> None: ...
+    tier: str
+    preemptions: int
+    def __init__(self, id: _Optional[str] = ..., gateway_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., model: _Optional[str] = ..., key_id: _Optional[str] = ..., phase: _Optional[_Union[RequestPhase, str]] = ..., reason: _Optional[str] = ..., stream: _Optional[bool] = ..., arrival_unix: _Optional[float] = ..., prompt_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., max_tokens: _Optional[int] = ..., ttft_s: _Optional[float] = ..., itl_p50_s: _Optional[float] = ..., duration_s: _Optional[float] = ..., retries: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[Stage, _Mapping]]] = ..., api: _Optional[str] = ..., traceparent: _Optional[str] = ..., predicted_cached_tokens: _Optional[int] = ..., router_id: _Optional[str] = ..., choice: _Optional[_Union[ModelChoice, _Mapping]] = ..., worker_s: _Optional[float] = ..., cost: _Optional[float] = ..., tier: _Optional[str] = ..., preemptions: _Optional[int] = ...) -> None: ...
 
 class ModelChoice(_message.Message):
     __slots__ = ("asked", "model", "reason", "instead_of", "threshold", "score")
@@ -564,7 +583,7 @@ class GatewayIdentity(_message.Message):
     def __init__(self, id: _Optional[str] = ..., pid: _Optional[int] = ..., url: _Optional[str] = ..., started_unix: _Optional[float] = ..., kind: _Optional[str] = ..., secure: _Optional[bool] = ...) -> None: ...
 
 class GatewayStats(_message.Message):
-    __slots__ = ("ready", "in_flight", "queued", "requests_total", "responses", "output_tokens_total", "rss_bytes", "cpu_s", "reserved_tokens", "limit_store", "draining")
+    __slots__ = ("ready", "in_flight", "queued", "requests_total", "responses", "output_tokens_total", "rss_bytes", "cpu_s", "reserved_tokens", "limit_store", "draining", "pressures")
     class ResponsesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -583,6 +602,7 @@ class GatewayStats(_message.Message):
     RESERVED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     LIMIT_STORE_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
+    PRESSURES_FIELD_NUMBER: _ClassVar[int]
     ready: bool
     in_flight: int
     queued: int
@@ -594,7 +614,33 @@ class GatewayStats(_message.Message):
     reserved_tokens: int
     limit_store: str
     draining: bool
-    def __init__(self, ready: _Optional[bool] = ..., in_flight: _Optional[int] = ..., queued: _Optional[int] = ..., requests_total: _Optional[int] = ..., responses: _Optional[_Mapping[int, int]] = ..., output_tokens_total: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., cpu_s: _Optional[float] = ..., reserved_tokens: _Optional[int] = ..., limit_store: _Optional[str] = ..., draining: _Optional[bool] = ...) -> None: ...
+    pressures: _containers.RepeatedCompositeFieldContainer[Pressure]
+    def __init__(self, ready: _Optional[bool] = ..., in_flight: _Optional[int] = ..., queued: _Optional[int] = ..., requests_total: _Optional[int] = ..., responses: _Optional[_Mapping[int, int]] = ..., output_tokens_total: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., cpu_s: _Optional[float] = ..., reserved_tokens: _Optional[int] = ..., limit_store: _Optional[str] = ..., draining: _Optional[bool] = ..., pressures: _Optional[_Iterable[_Union[Pressure, _Mapping]]] = ...) -> None: ...
+
+class Pressure(_message.Message):
+    __slots__ = ("model", "band", "saturation", "usable", "stale", "sample_age_s", "queued")
+    class QueuedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    BAND_FIELD_NUMBER: _ClassVar[int]
+    SATURATION_FIELD_NUMBER: _ClassVar[int]
+    USABLE_FIELD_NUMBER: _ClassVar[int]
+    STALE_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_AGE_S_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    band: str
+    saturation: float
+    usable: int
+    stale: int
+    sample_age_s: float
+    queued: _containers.ScalarMap[str, int]
+    def __init__(self, model: _Optional[str] = ..., band: _Optional[str] = ..., saturation: _Optional[float] = ..., usable: _Optional[int] = ..., stale: _Optional[int] = ..., sample_age_s: _Optional[float] = ..., queued: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class Histogram(_message.Message):
     __slots__ = ("buckets",)

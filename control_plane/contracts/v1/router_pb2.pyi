@@ -38,7 +38,7 @@ class SubmitCall(_message.Message):
     def __init__(self, call: _Optional[int] = ..., routed: _Optional[_Union[RoutedCall, _Mapping]] = ..., age_s: _Optional[float] = ...) -> None: ...
 
 class RoutedCall(_message.Message):
-    __slots__ = ("request_id", "model", "prompt_token_ids", "sampling", "stream", "arrival_unix", "arrival_mono", "priority", "queue_timeout_s", "cache_salt", "key_id", "api", "stages", "traceparent", "resumed", "gateway_id", "attempts", "ttft_s", "session", "choice")
+    __slots__ = ("request_id", "model", "prompt_token_ids", "sampling", "stream", "arrival_unix", "arrival_mono", "priority", "queue_timeout_s", "cache_salt", "key_id", "api", "stages", "traceparent", "resumed", "gateway_id", "attempts", "ttft_s", "session", "choice", "service", "flow")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PROMPT_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -59,6 +59,8 @@ class RoutedCall(_message.Message):
     TTFT_S_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     CHOICE_FIELD_NUMBER: _ClassVar[int]
+    SERVICE_FIELD_NUMBER: _ClassVar[int]
+    FLOW_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     model: str
     prompt_token_ids: _containers.RepeatedScalarFieldContainer[int]
@@ -79,7 +81,23 @@ class RoutedCall(_message.Message):
     ttft_s: float
     session: str
     choice: _operator_pb2.ModelChoice
-    def __init__(self, request_id: _Optional[str] = ..., model: _Optional[str] = ..., prompt_token_ids: _Optional[_Iterable[int]] = ..., sampling: _Optional[_Union[_worker_pb2.Sampling, _Mapping]] = ..., stream: _Optional[bool] = ..., arrival_unix: _Optional[float] = ..., arrival_mono: _Optional[float] = ..., priority: _Optional[int] = ..., queue_timeout_s: _Optional[float] = ..., cache_salt: _Optional[str] = ..., key_id: _Optional[str] = ..., api: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[_operator_pb2.Stage, _Mapping]]] = ..., traceparent: _Optional[str] = ..., resumed: _Optional[int] = ..., gateway_id: _Optional[str] = ..., attempts: _Optional[int] = ..., ttft_s: _Optional[float] = ..., session: _Optional[str] = ..., choice: _Optional[_Union[_operator_pb2.ModelChoice, _Mapping]] = ...) -> None: ...
+    service: Service
+    flow: str
+    def __init__(self, request_id: _Optional[str] = ..., model: _Optional[str] = ..., prompt_token_ids: _Optional[_Iterable[int]] = ..., sampling: _Optional[_Union[_worker_pb2.Sampling, _Mapping]] = ..., stream: _Optional[bool] = ..., arrival_unix: _Optional[float] = ..., arrival_mono: _Optional[float] = ..., priority: _Optional[int] = ..., queue_timeout_s: _Optional[float] = ..., cache_salt: _Optional[str] = ..., key_id: _Optional[str] = ..., api: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[_operator_pb2.Stage, _Mapping]]] = ..., traceparent: _Optional[str] = ..., resumed: _Optional[int] = ..., gateway_id: _Optional[str] = ..., attempts: _Optional[int] = ..., ttft_s: _Optional[float] = ..., session: _Optional[str] = ..., choice: _Optional[_Union[_operator_pb2.ModelChoice, _Mapping]] = ..., service: _Optional[_Union[Service, _Mapping]] = ..., flow: _Optional[str] = ...) -> None: ...
+
+class Service(_message.Message):
+    __slots__ = ("tier", "weight", "at_busy", "at_reject", "min_share")
+    TIER_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    AT_BUSY_FIELD_NUMBER: _ClassVar[int]
+    AT_REJECT_FIELD_NUMBER: _ClassVar[int]
+    MIN_SHARE_FIELD_NUMBER: _ClassVar[int]
+    tier: str
+    weight: int
+    at_busy: str
+    at_reject: str
+    min_share: float
+    def __init__(self, tier: _Optional[str] = ..., weight: _Optional[int] = ..., at_busy: _Optional[str] = ..., at_reject: _Optional[str] = ..., min_share: _Optional[float] = ...) -> None: ...
 
 class WithdrawCall(_message.Message):
     __slots__ = ("call", "reason", "tell_used")

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(control_plane/contracts/v1/routing.proto\x12\x0cinferdeck.v1\"\x9c\x02\n\x07Routing\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x35\n\x08profiles\x18\x02 \x03(\x0b\x32#.inferdeck.v1.Routing.ProfilesEntry\x12\x31\n\x06models\x18\n \x03(\x0b\x32!.inferdeck.v1.Routing.ModelsEntry\x1aM\n\rProfilesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12+\n\x05value\x18\x02 \x01(\x0b\x32\x1c.inferdeck.v1.RoutingProfile:\x02\x38\x01\x1aG\n\x0bModelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.inferdeck.v1.ModelRoute:\x02\x38\x01\"\xa1\x01\n\x0eRoutingProfile\x12:\n\x07weights\x18\x01 \x03(\x0b\x32).inferdeck.v1.RoutingProfile.WeightsEntry\x12\x0e\n\x06picker\x18\x02 \x01(\t\x12\x13\n\x0btemperature\x18\x03 \x01(\x01\x1a.\n\x0cWeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\xd4\x01\n\x0bRouterState\x12\x11\n\trouter_id\x18\x01 \x01(\t\x12\x0b\n\x03pid\x18\x02 \x01(\r\x12\x14\n\x0cstarted_unix\x18\x03 \x01(\x01\x12\x0f\n\x07profile\x18\x04 \x01(\t\x12\x0e\n\x06queued\x18\x05 \x01(\r\x12\x10\n\x08\x64raining\x18\x06 \x01(\x08\x12-\n\x08gateways\x18\x07 \x03(\x0b\x32\x1b.inferdeck.v1.RoutedGateway\x12-\n\tendpoints\x18\x08 \x03(\x0b\x32\x1a.inferdeck.v1.SeenEndpoint\".\n\rRoutedGateway\x12\n\n\x02id\x18\x01 \x01(\t\x12\x11\n\tin_flight\x18\x02 \x01(\r\"\x8c\x02\n\x0cSeenEndpoint\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\r\n\x05ready\x18\x04 \x01(\x08\x12\x11\n\tconnected\x18\x05 \x01(\x08\x12\x10\n\x08\x63ordoned\x18\x06 \x01(\x08\x12\x10\n\x08requests\x18\x07 \x01(\r\x12\x11\n\tsequences\x18\x08 \x01(\r\x12\x0e\n\x06tokens\x18\t \x01(\x01\x12\x0e\n\x06others\x18\n \x01(\r\x12\x10\n\x08kv_usage\x18\x0b \x01(\x01\x12\x14\n\x0csample_age_s\x18\x0c \x01(\x01\x12\x10\n\x08\x66\x61ilures\x18\r \x01(\r\x12\x12\n\nrefusing_s\x18\x0e \x01(\x01\"\xfd\x01\n\nModelRoute\x12\x0e\n\x06target\x18\x01 \x01(\t\x12\x32\n\x05split\x18\x02 \x03(\x0b\x32#.inferdeck.v1.ModelRoute.SplitEntry\x12\r\n\x05small\x18\x03 \x01(\t\x12\r\n\x05large\x18\x04 \x01(\t\x12\x11\n\tthreshold\x18\x05 \x01(\x01\x12*\n\x04rule\x18\x06 \x01(\x0b\x32\x1c.inferdeck.v1.ComplexityRule\x12\x10\n\x08\x66\x61llback\x18\x07 \x03(\t\x12\x0e\n\x06shadow\x18\x08 \x01(\x08\x1a,\n\nSplitEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\"\xb5\x01\n\x0e\x43omplexityRule\x12:\n\x07weights\x18\x01 \x03(\x0b\x32).inferdeck.v1.ComplexityRule.WeightsEntry\x12\x13\n\x0blong_prompt\x18\x02 \x01(\r\x12\x13\n\x0blong_output\x18\x03 \x01(\r\x12\r\n\x05words\x18\x04 \x03(\t\x1a.\n\x0cWeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(control_plane/contracts/v1/routing.proto\x12\x0cinferdeck.v1\"\xcd\x02\n\x07Routing\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x35\n\x08profiles\x18\x02 \x03(\x0b\x32#.inferdeck.v1.Routing.ProfilesEntry\x12\x31\n\x06models\x18\n \x03(\x0b\x32!.inferdeck.v1.Routing.ModelsEntry\x12/\n\tadmission\x18\x0b \x01(\x0b\x32\x1c.inferdeck.v1.AdmissionRules\x1aM\n\rProfilesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12+\n\x05value\x18\x02 \x01(\x0b\x32\x1c.inferdeck.v1.RoutingProfile:\x02\x38\x01\x1aG\n\x0bModelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.inferdeck.v1.ModelRoute:\x02\x38\x01\"\xa1\x01\n\x0eRoutingProfile\x12:\n\x07weights\x18\x01 \x03(\x0b\x32).inferdeck.v1.RoutingProfile.WeightsEntry\x12\x0e\n\x06picker\x18\x02 \x01(\t\x12\x13\n\x0btemperature\x18\x03 \x01(\x01\x1a.\n\x0cWeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\xd4\x01\n\x0bRouterState\x12\x11\n\trouter_id\x18\x01 \x01(\t\x12\x0b\n\x03pid\x18\x02 \x01(\r\x12\x14\n\x0cstarted_unix\x18\x03 \x01(\x01\x12\x0f\n\x07profile\x18\x04 \x01(\t\x12\x0e\n\x06queued\x18\x05 \x01(\r\x12\x10\n\x08\x64raining\x18\x06 \x01(\x08\x12-\n\x08gateways\x18\x07 \x03(\x0b\x32\x1b.inferdeck.v1.RoutedGateway\x12-\n\tendpoints\x18\x08 \x03(\x0b\x32\x1a.inferdeck.v1.SeenEndpoint\".\n\rRoutedGateway\x12\n\n\x02id\x18\x01 \x01(\t\x12\x11\n\tin_flight\x18\x02 \x01(\r\"\x8c\x02\n\x0cSeenEndpoint\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\r\n\x05ready\x18\x04 \x01(\x08\x12\x11\n\tconnected\x18\x05 \x01(\x08\x12\x10\n\x08\x63ordoned\x18\x06 \x01(\x08\x12\x10\n\x08requests\x18\x07 \x01(\r\x12\x11\n\tsequences\x18\x08 \x01(\r\x12\x0e\n\x06tokens\x18\t \x01(\x01\x12\x0e\n\x06others\x18\n \x01(\r\x12\x10\n\x08kv_usage\x18\x0b \x01(\x01\x12\x14\n\x0csample_age_s\x18\x0c \x01(\x01\x12\x10\n\x08\x66\x61ilures\x18\r \x01(\r\x12\x12\n\nrefusing_s\x18\x0e \x01(\x01\"\xfd\x01\n\nModelRoute\x12\x0e\n\x06target\x18\x01 \x01(\t\x12\x32\n\x05split\x18\x02 \x03(\x0b\x32#.inferdeck.v1.ModelRoute.SplitEntry\x12\r\n\x05small\x18\x03 \x01(\t\x12\r\n\x05large\x18\x04 \x01(\t\x12\x11\n\tthreshold\x18\x05 \x01(\x01\x12*\n\x04rule\x18\x06 \x01(\x0b\x32\x1c.inferdeck.v1.ComplexityRule\x12\x10\n\x08\x66\x61llback\x18\x07 \x03(\t\x12\x0e\n\x06shadow\x18\x08 \x01(\x08\x1a,\n\nSplitEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\"\xb5\x01\n\x0e\x43omplexityRule\x12:\n\x07weights\x18\x01 \x03(\x0b\x32).inferdeck.v1.ComplexityRule.WeightsEntry\x12\x13\n\x0blong_prompt\x18\x02 \x01(\r\x12\x13\n\x0blong_output\x18\x03 \x01(\r\x12\r\n\x05words\x18\x04 \x03(\t\x1a.\n\x0cWeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\xa3\x01\n\x0e\x41\x64missionRules\x12\r\n\x05watch\x18\x01 \x01(\x01\x12\x0c\n\x04\x62usy\x18\x02 \x01(\x01\x12\x0e\n\x06reject\x18\x03 \x01(\x01\x12\x12\n\nhysteresis\x18\x04 \x01(\x01\x12\x10\n\x08kv_limit\x18\x05 \x01(\x01\x12\x14\n\x0c\x65ngine_queue\x18\x06 \x01(\r\x12\x13\n\x0bqueue_limit\x18\x07 \x01(\r\x12\x13\n\x0bqueue_share\x18\x08 \x01(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,27 +42,29 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_COMPLEXITYRULE_WEIGHTSENTRY']._loaded_options = None
   _globals['_COMPLEXITYRULE_WEIGHTSENTRY']._serialized_options = b'8\001'
   _globals['_ROUTING']._serialized_start=59
-  _globals['_ROUTING']._serialized_end=343
-  _globals['_ROUTING_PROFILESENTRY']._serialized_start=193
-  _globals['_ROUTING_PROFILESENTRY']._serialized_end=270
-  _globals['_ROUTING_MODELSENTRY']._serialized_start=272
-  _globals['_ROUTING_MODELSENTRY']._serialized_end=343
-  _globals['_ROUTINGPROFILE']._serialized_start=346
-  _globals['_ROUTINGPROFILE']._serialized_end=507
-  _globals['_ROUTINGPROFILE_WEIGHTSENTRY']._serialized_start=461
-  _globals['_ROUTINGPROFILE_WEIGHTSENTRY']._serialized_end=507
-  _globals['_ROUTERSTATE']._serialized_start=510
-  _globals['_ROUTERSTATE']._serialized_end=722
-  _globals['_ROUTEDGATEWAY']._serialized_start=724
-  _globals['_ROUTEDGATEWAY']._serialized_end=770
-  _globals['_SEENENDPOINT']._serialized_start=773
-  _globals['_SEENENDPOINT']._serialized_end=1041
-  _globals['_MODELROUTE']._serialized_start=1044
-  _globals['_MODELROUTE']._serialized_end=1297
-  _globals['_MODELROUTE_SPLITENTRY']._serialized_start=1253
-  _globals['_MODELROUTE_SPLITENTRY']._serialized_end=1297
-  _globals['_COMPLEXITYRULE']._serialized_start=1300
-  _globals['_COMPLEXITYRULE']._serialized_end=1481
-  _globals['_COMPLEXITYRULE_WEIGHTSENTRY']._serialized_start=461
-  _globals['_COMPLEXITYRULE_WEIGHTSENTRY']._serialized_end=507
+  _globals['_ROUTING']._serialized_end=392
+  _globals['_ROUTING_PROFILESENTRY']._serialized_start=242
+  _globals['_ROUTING_PROFILESENTRY']._serialized_end=319
+  _globals['_ROUTING_MODELSENTRY']._serialized_start=321
+  _globals['_ROUTING_MODELSENTRY']._serialized_end=392
+  _globals['_ROUTINGPROFILE']._serialized_start=395
+  _globals['_ROUTINGPROFILE']._serialized_end=556
+  _globals['_ROUTINGPROFILE_WEIGHTSENTRY']._serialized_start=510
+  _globals['_ROUTINGPROFILE_WEIGHTSENTRY']._serialized_end=556
+  _globals['_ROUTERSTATE']._serialized_start=559
+  _globals['_ROUTERSTATE']._serialized_end=771
+  _globals['_ROUTEDGATEWAY']._serialized_start=773
+  _globals['_ROUTEDGATEWAY']._serialized_end=819
+  _globals['_SEENENDPOINT']._serialized_start=822
+  _globals['_SEENENDPOINT']._serialized_end=1090
+  _globals['_MODELROUTE']._serialized_start=1093
+  _globals['_MODELROUTE']._serialized_end=1346
+  _globals['_MODELROUTE_SPLITENTRY']._serialized_start=1302
+  _globals['_MODELROUTE_SPLITENTRY']._serialized_end=1346
+  _globals['_COMPLEXITYRULE']._serialized_start=1349
+  _globals['_COMPLEXITYRULE']._serialized_end=1530
+  _globals['_COMPLEXITYRULE_WEIGHTSENTRY']._serialized_start=510
+  _globals['_COMPLEXITYRULE_WEIGHTSENTRY']._serialized_end=556
+  _globals['_ADMISSIONRULES']._serialized_start=1533
+  _globals['_ADMISSIONRULES']._serialized_end=1696
 # @@protoc_insertion_point(module_scope)

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Routing(_message.Message):
-    __slots__ = ("profile", "profiles", "models")
+    __slots__ = ("profile", "profiles", "models", "admission")
     class ProfilesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -25,10 +25,12 @@ class Routing(_message.Message):
     PROFILE_FIELD_NUMBER: _ClassVar[int]
     PROFILES_FIELD_NUMBER: _ClassVar[int]
     MODELS_FIELD_NUMBER: _ClassVar[int]
+    ADMISSION_FIELD_NUMBER: _ClassVar[int]
     profile: str
     profiles: _containers.MessageMap[str, RoutingProfile]
     models: _containers.MessageMap[str, ModelRoute]
-    def __init__(self, profile: _Optional[str] = ..., profiles: _Optional[_Mapping[str, RoutingProfile]] = ..., models: _Optional[_Mapping[str, ModelRoute]] = ...) -> None: ...
+    admission: AdmissionRules
+    def __init__(self, profile: _Optional[str] = ..., profiles: _Optional[_Mapping[str, RoutingProfile]] = ..., models: _Optional[_Mapping[str, ModelRoute]] = ..., admission: _Optional[_Union[AdmissionRules, _Mapping]] = ...) -> None: ...
 
 class RoutingProfile(_message.Message):
     __slots__ = ("weights", "picker", "temperature")
@@ -152,3 +154,23 @@ class ComplexityRule(_message.Message):
     long_output: int
     words: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, weights: _Optional[_Mapping[str, float]] = ..., long_prompt: _Optional[int] = ..., long_output: _Optional[int] = ..., words: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class AdmissionRules(_message.Message):
+    __slots__ = ("watch", "busy", "reject", "hysteresis", "kv_limit", "engine_queue", "queue_limit", "queue_share")
+    WATCH_FIELD_NUMBER: _ClassVar[int]
+    BUSY_FIELD_NUMBER: _ClassVar[int]
+    REJECT_FIELD_NUMBER: _ClassVar[int]
+    HYSTERESIS_FIELD_NUMBER: _ClassVar[int]
+    KV_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    ENGINE_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_SHARE_FIELD_NUMBER: _ClassVar[int]
+    watch: float
+    busy: float
+    reject: float
+    hysteresis: float
+    kv_limit: float
+    engine_queue: int
+    queue_limit: int
+    queue_share: float
+    def __init__(self, watch: _Optional[float] = ..., busy: _Optional[float] = ..., reject: _Optional[float] = ..., hysteresis: _Optional[float] = ..., kv_limit: _Optional[float] = ..., engine_queue: _Optional[int] = ..., queue_limit: _Optional[int] = ..., queue_share: _Optional[float] = ...) -> None: ...

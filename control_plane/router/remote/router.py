@@ -129,7 +129,7 @@ class RemoteRouter:
     def submit(self, call: RoutedCall, sink: CallSink) -> CallHandle:
         if self._closed:
             raise refusals.closing()
-        refusals.check_context(call, self._model(call.model).max_context)
+        refusals.check_fits(call, self._model(call.model).max_context)
         now = time.monotonic()
         own = call.queue_timeout_s
         wait_s = self._settings.queue_timeout_s if own is None else own

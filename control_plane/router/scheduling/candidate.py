@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from control_plane.router.scheduling.since_sample import SinceSample
 
 STALE_AFTER_S = 3.0
 """A load sample older than this says nothing about now. Workers send one at least every second."""
@@ -49,6 +51,7 @@ class Candidate:
     beyond these the worker reported when its load was sampled (``sampled_mono``, monotonic seconds, 0: never).
     ``slot`` is its place in the prefix index, ``block_size`` the tokens of its KV blocks (0: not known), ``work`` the
     prompt tokens to compute that this router gave it lately: what was given ``WORK_HALVES_S`` ago counts half.
+    ``running`` and ``waiting`` are all that it reported, ``since`` what this router has sent and seen end from then on.
     """
 
     worker_id: str
@@ -65,6 +68,7 @@ class Candidate:
     sequences: int = 0
     tokens: float = 0.0
     others: int = 0
+    running: int = 0
     waiting: int = 0
     kv_usage: float = 0.0
     sampled_mono: float = 0.0
@@ -72,6 +76,7 @@ class Candidate:
     slot: int = 0
     block_size: int = 0
     work: float = 0.0
+    since: SinceSample = field(default_factory=SinceSample)
 
     def fresh(self, now: float) -> bool:
         return self.sampled_mono >= oldest_fresh(now)

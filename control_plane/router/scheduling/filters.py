@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from control_plane.router.saturation import full
 from control_plane.router.scheduling.candidate import Ask, Candidate, oldest_fresh
 from control_plane.router.scheduling.interfaces import Filter
+
+QUEUED_BATCHES = 1
+"""One more batch's worth waiting in an engine keeps it from ever running dry. Beyond that a call is better off at the
+router, where it can still go to whichever worker is free first, and be cancelled without a trace."""
+
+
+def full(held: int, batch: int) -> bool:
+    """Whether an endpoint that holds ``held`` sequences and runs ``batch`` of them at a time (0: it names no limit)
+    should get no more."""
+    return batch > 0 and held >= batch * (1 + QUEUED_BATCHES)
 
 
 class Ready:
@@ -19,12 +28,17 @@ class Ready:
 
 
 class Fits:
-    """Prompt and output fit the worker's context."""
+    """Prompt and output fit the worker's context, and its whole KV cache."""
 
     name = "too_long"
 
     def keep(self, ask: Ask, candidates: Sequence[Candidate], now: float) -> list[Candidate]:
-        return [c for c in candidates if not c.max_context or ask.max_total_tokens <= c.max_context]
+        tokens = ask.max_total_tokens
+        return [
+            c
+            for c in candidates
+            if (not c.max_context or tokens <= c.max_context) and (not c.capacity_tokens or tokens <= c.capacity_tokens)
+        ]
 
 
 class NotTried:

@@ -15,6 +15,7 @@ from typing import Any
 
 import grpc
 
+from control_plane.contracts.admission import DEFAULT_SERVICE, Service
 from control_plane.contracts.call import RoutedCall
 from control_plane.contracts.decision import DecisionQuestion
 from control_plane.contracts.errors import InferDeckError, Unauthenticated
@@ -245,6 +246,9 @@ class Rig:
         n: int = 1,
         prompt: str = "hello",
         salt: str = "",
+        service: Service = DEFAULT_SERVICE,
+        priority: int = 0,
+        flow: str = "",
         **sampling: Any,
     ) -> RoutedCall:
         text = prompt if script is None else json.dumps({"script": script})
@@ -258,6 +262,9 @@ class Rig:
             arrival_mono=time.monotonic(),
             key_id="k1",
             cache_salt=salt,
+            service=service,
+            priority=priority,
+            flow=flow,
         )
 
     def submit(self, script: dict[str, Any] | None = None, **more: Any) -> tuple[Any, WaitingSink]:

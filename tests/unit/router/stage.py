@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from control_plane.contracts.admission import DEFAULT_SERVICE, AdmissionRules, Service
 from control_plane.contracts.call import RoutedCall
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.fleet import Endpoint, EndpointSet, ModelView, WorkerPhase
@@ -30,6 +31,7 @@ from control_plane.router.scheduling.profile import PROFILES
 from control_plane.router.targets import Target
 
 MODEL = "tiny"
+BLOCK = 16
 NO_STAGES = Stages()
 
 
@@ -160,7 +162,7 @@ class StageWorker:
                 self.model,
                 max_context=self.max_context,
                 max_num_seqs=self.max_num_seqs,
-                block_size=self.block_size,
+                block_size=self.block_size or (BLOCK if self.total_blocks else 0),
                 total_blocks=self.total_blocks,
             ),
         )
@@ -186,6 +188,7 @@ class Stage:
     retries: int = 2
     queue_timeout_s: float = 30.0
     queue_limit: int = 1000
+    queue_share: float = 1.0
     max_context: int = 0
     seed: int = 1
     connect: bool = True
@@ -203,12 +206,12 @@ class Stage:
             profile=PROFILES[self.profile](Random(self.seed)),
             retries=self.retries,
             queue_timeout_s=self.queue_timeout_s,
-            queue_limit=self.queue_limit,
             clock=lambda: self.now,
             arm=self._arm,
             open_link=self._open,
             changed=self._changed,
         )
+        self.dispatcher.admit_by(AdmissionRules(queue_limit=self.queue_limit, queue_share=self.queue_share))
 
     def _arm(self, at: float) -> None:
         self.tick_at = at
@@ -235,6 +238,15 @@ class Stage:
     def start(self, *names: str, **more: object) -> None:
         self.publish(*(StageWorker(name, f"{name}-i1", **more) for name in names))  # type: ignore[arg-type]
 
+    def sample(self, worker_id: str, kv_usage: float = 0.0, *, running: int = 0, waiting: int = 0) -> None:
+        """The fleet tells of a load that was sampled now, a moment later."""
+        worker = self.workers[worker_id]
+        self.now += 0.001
+        worker.load = Load(
+            worker.instance_id, self.now, WorkerState.READY, running=running, waiting=waiting, kv_usage=kv_usage
+        )
+        self.publish()
+
     def link(self, worker_id: str) -> StageLink:
         """The open link to the worker."""
         return next(link for link in self.links if link.target.worker_id == worker_id and not link.closed)
@@ -259,6 +271,9 @@ class Stage:
         api: str = "chat",
         salt: str = "",
         session: str = "",
+        service: Service = DEFAULT_SERVICE,
+        priority: int = 0,
+        flow: str = "",
         **sampling: Any,
     ) -> RoutedCall:
         return RoutedCall(
@@ -273,6 +288,9 @@ class Stage:
             api=api,
             cache_salt=salt,
             session=session,
+            service=service,
+            priority=priority,
+            flow=flow,
         )
 
     def submit(self, request_id: str = "", **more: object) -> tuple[object, RecordingSink]:

@@ -140,9 +140,8 @@ class TestRefusals:
         assert stage.link("a").sent == []
 
     def test_before_the_fleet_has_spoken_it_is_503_not_404(self) -> None:
-        with pytest.raises(Unavailable) as caught:
+        with pytest.raises(Unavailable):
             Stage().submit()
-        assert caught.value.retry_after_s
 
     @pytest.mark.parametrize(("api", "param"), [("chat", "messages"), ("completions", "prompt")])
     def test_a_call_longer_than_the_context_is_refused_with_the_numbers(self, api: str, param: str) -> None:
@@ -211,7 +210,7 @@ class TestWaiting:
         assert not sink.over
         stage.advance(0.2)
         assert isinstance(sink.error, Unavailable)
-        assert (sink.error.reason, sink.error.retry_after_s) == (reason, 5.0)
+        assert sink.error.reason is reason
         assert ended(stage)["r"].phase is RequestPhase.FAILED
         assert stage.dispatcher.queued == 0
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from control_plane.router.expectation import FIRST_GUESS_OUTPUT, Expectation
 from control_plane.router.meter import Meter
-from control_plane.router.saturation import full
+from control_plane.router.scheduling.filters import full
 
 
 @pytest.mark.parametrize(

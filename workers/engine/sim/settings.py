@@ -33,7 +33,7 @@ class SimSettings:
     max_model_len: int = 0
     block_size: int = 0
     total_blocks: int = 0
-    scheduling_policy: str = "fcfs"
+    scheduling_policy: str = "priority"
     enable_prefix_caching: bool = True
     enable_chunked_prefill: bool = True
     long_prefill_token_threshold: int = 0
