@@ -1,4 +1,4 @@
-"""What callers of each tier are answered while workers fill up: gateway, router, worker are real, the fleet is not."""
+"""What callers of each tier are answered while workers fill up: all is real but the fleet, which the test plays."""
 
 from __future__ import annotations
 
