@@ -74,6 +74,9 @@ def test_a_grant_is_what_the_key_has_of_its_own_and_what_its_tier_says(database:
         tier.queue_deadline_s,
         ("a", "b"),
         soon,
+        at_busy="queue",
+        at_reject="queue",
+        min_share=0.1,
     )
     assert grant.allows("a")
     assert not grant.allows("c")
