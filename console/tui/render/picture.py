@@ -132,12 +132,9 @@ def _pool_rows(view: View, pool: Pool, look: Look, width: int) -> list[Spans]:
     loads = [load for worker in workers if (load := load_now(worker, view.now_unix)) is not None]
     state = (look.glyphs.ready, palette.good) if pool.ready >= pool.desired else (look.glyphs.starting, palette.watch)
     bands = {"watch": palette.watch, "busy": palette.watch, "reject": palette.bad}
+    band = [(f" {pool.band}", bands.get(pool.band, palette.dim))] if pool.band else []
     return [
-        [
-            state,
-            (f" {pool.ready} of {pool.desired} ready", palette.text),
-            (f" {pool.band}", bands.get(pool.band, palette.dim)),
-        ],
+        [state, (f" {pool.ready} of {pool.desired} ready", palette.text), *band],
         [("KV ", palette.dim), *kv_bar(mean, width - 3, look)],
         [
             *_figure(look, count(sum(load.running for load in loads) if loads else None), "run"),

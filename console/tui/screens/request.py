@@ -135,13 +135,15 @@ def describe(
         ("arrived", clock(request.arrival_unix)),
         ("prompt", _prompt(request)),
         ("retries", count(request.retries)),
-        ("tier", request.tier),
-        ("preempted", count(request.preemptions)),
         ("TTFT", duration(known(request.ttft_s))),
         ("ITL p50", duration(known(request.itl_p50_s))),
     ]
     if request.cost:
         facts.append(("cost", money(request.cost)))
+    if request.tier:
+        facts.append(("tier", request.tier))
+    if request.preemptions:
+        facts.append(("preempted", plural(request.preemptions, "time")))
     lines: list[Spans] = [
         head,
         [],
