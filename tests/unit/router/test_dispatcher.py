@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from control_plane.contracts.admission import AdmissionRules
 from control_plane.contracts.errors import (
     Conflict,
     DropReason,
@@ -100,6 +101,8 @@ class TestPlacing:
 
     def test_every_attempt_of_a_request_is_kept_and_so_is_what_it_waited_for(self) -> None:
         stage = Stage()
+        # It is placed, in vain, only where admission does not keep it from that.
+        stage.dispatcher.admit_by(AdmissionRules(watch=9, busy=9, reject=9))
         stage.start("a", "b", max_num_seqs=1)
         stage.workers["b"].cordoned = True
         stage.publish()
