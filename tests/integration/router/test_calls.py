@@ -14,6 +14,7 @@ from control_plane.contracts.fleet import Endpoint, RequestPhase, WorkerPhase
 from control_plane.contracts.worker import CallError, Load, WorkerState
 from tests.integration.router.rig import MODEL, rig, until, worker_load, worker_requests
 from tests.scripted_worker import scripted_server
+from tests.unit.router.tiers import ENTERPRISE, FREE
 
 
 async def test_the_ledger_agrees_with_a_stopwatch() -> None:
@@ -240,3 +241,19 @@ async def test_a_thousand_requests_of_every_fate_leave_nothing_behind() -> None:
             assert (load.running, load.waiting, load.used_blocks) == (0, 0, 0)
         await until(lambda: len(made.fleet.ended) == 1000, "every request in the reports")
         assert a.engine.load().prompt_tokens == pytest.approx(b.engine.load().prompt_tokens, rel=0.35)
+
+
+async def test_the_victim_of_a_preemption_is_told_with_its_tier() -> None:
+    """A call of a higher priority takes the blocks of a lower one in the engine; the report of both says so."""
+    async with scripted_server(total_blocks=24, delay_s=0.002) as worker, rig([worker]) as made:
+        _, victim = made.submit({"tokens": 200}, request_id="victim", max_tokens=220, **FREE)
+        await victim.begun()
+        _, taker = made.submit({"tokens": 200}, request_id="taker", max_tokens=220, **ENTERPRISE)
+        await taker.end()
+        await victim.end()
+        await until(lambda: {"victim", "taker"} <= set(made.fleet.ended))
+        told = {name: made.fleet.ended[name] for name in ("victim", "taker")}
+        assert {view.reason for view in told.values()} == {"stop"}
+        assert told["victim"].preemptions >= 1
+        assert (told["victim"].tier, told["taker"].tier, told["taker"].preemptions) == ("free", "enterprise", 0)
+        made.check_idle()

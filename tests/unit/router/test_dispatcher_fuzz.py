@@ -14,6 +14,7 @@ from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.fleet import RequestPhase, WorkerPhase
 from control_plane.contracts.worker import Load, WorkerState
 from tests.unit.router.stage import RecordingSink, Stage, StageLink, StageWorker
+from tests.unit.router.tiers import ENTERPRISE, FREE, PAID
 
 REFUSALS = ("draining", "overloaded", "no_capacity")
 FAULTS = ("internal_error", "engine_dead", "worker_lost", "invalid_request", "context_length_exceeded")
@@ -42,6 +43,8 @@ class Chaos:
             max_tokens=rng.randint(1, 300),
             n=rng.choice([1, 1, 1, 3]),
             stream=rng.random() < 0.7,
+            flow=rng.choice("xyz"),
+            **rng.choice([ENTERPRISE, PAID, FREE]),
         )
         try:
             self.handles[call.request_id] = self.stage.dispatcher.submit(call, sink)
@@ -100,7 +103,8 @@ class Chaos:
         elif roll < 0.75:
             worker.phase = rng.choice(list(WorkerPhase)[1:])
         elif roll < 0.85:
-            load = Load(worker.instance_id, self.stage.now, WorkerState.READY, rng.randint(0, 9), rng.randint(0, 9))
+            running, waiting, kv_usage = rng.randint(0, 9), rng.choice([0, 0, rng.randint(1, 9)]), rng.random()
+            load = Load(worker.instance_id, self.stage.now, WorkerState.READY, running, waiting, kv_usage=kv_usage)
             worker.load, worker.load_age_s = load, rng.choice([0.0, 9.0])
         else:
             workers = [other for other in workers if other is not worker] or workers

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from control_plane.contracts.admission import BANDS, AdmissionRules, Band
-from control_plane.router.saturation import EXACT, REUSE_S, Gauge, band_of, read, reported
+from control_plane.router.saturation import EXACT, REUSE_S, Gauge, band_of, read
 from control_plane.router.scheduling.candidate import STALE_AFTER_S, Candidate
 
 NOW = 100.0
@@ -50,22 +50,22 @@ class TestOneEndpoint:
     def test_what_came_since_the_sample_counts_and_what_went_does_not(self) -> None:
         one = candidate(kv_usage=0.5, running=5)
         one.since.add(NOW + 0.1, 200, 1)
-        assert reported(one, RULES) == pytest.approx(0.7)
+        assert saturation(one) == pytest.approx(0.7)
         one.since.add(NOW + 0.2, -600, -1)
-        assert reported(one, RULES) == pytest.approx(0.1)
+        assert saturation(one) == pytest.approx(0.1)
         one.since.add(NOW + 0.3, -600, -1)
-        assert reported(one, RULES) == 0.0
+        assert saturation(one) == 0.0
 
     def test_sequences_beyond_the_batch_wait_in_the_engine(self) -> None:
         one = candidate(running=8)
         for _ in range(7):
             one.since.add(NOW, 1, 1)
-        assert reported(one, RULES) == pytest.approx(0.5)
+        assert saturation(one) == pytest.approx(0.5)
 
     def test_an_engine_that_names_neither_blocks_nor_batch_is_known_by_its_use_only(self) -> None:
         one = candidate(max_sequences=0, capacity_tokens=0, kv_usage=0.3, waiting=99)
         one.since.add(NOW, 10**6, 50)
-        assert reported(one, RULES) == pytest.approx(0.3)
+        assert saturation(one) == pytest.approx(0.3)
 
 
 class TestThePool:
