@@ -134,7 +134,7 @@ ROUTER_REJECTIONS = Metric(
     "inferdeck_router_rejections",
     Kind.COUNTER,
     "Calls that the router refused or that failed, by drop reason and tier.",
-    ("reason", "tier"),
+    ("model", "reason", "tier"),
 )
 GATEWAY_PROMPT_SIZE = Metric(
     "inferdeck_gateway_prompt_size_tokens", Kind.HISTOGRAM, "Prompt tokens per call.", ("model",), TOKENS

@@ -49,7 +49,7 @@ class Dispatcher:
     ) -> None:
         self.placement = Placement(profile, ledger, clock)
         self.catalogue = Catalogue(self.placement.targets)
-        self.rejections: Counter[tuple[str, str]] = Counter()
+        self.rejections: Counter[tuple[str, str, str]] = Counter()
         self._ledger = ledger
         self._clock = clock
         self._open_link = open_link
@@ -240,7 +240,7 @@ class Dispatcher:
         self._ledger.close(request, phase, reason, now)
         self._lobby.ended(request)
         if phase is RequestPhase.FAILED:
-            self.rejections[reason, request.service.tier] += 1
+            self.rejections[request.model, reason, request.service.tier] += 1
         self._changed()
 
     def _release(self, request: Request, now: float) -> None:

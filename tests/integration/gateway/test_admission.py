@@ -204,7 +204,7 @@ async def test_metrics_tell_band_queue_and_rejections_by_tier() -> None:
             f'inferdeck_router_band{{model="{MODEL}"}} 3.0',
             f'inferdeck_router_queued{{model="{MODEL}",tier="paid"}} 1.0',
             f'inferdeck_router_stale_endpoints{{model="{MODEL}"}} 0.0',
-            'inferdeck_router_rejections_total{reason="overloaded",tier="free"} 1.0',
+            f'inferdeck_router_rejections_total{{model="{MODEL}",reason="overloaded",tier="free"}} 1.0',
         ):
             assert line in text
         assert "inferdeck_router_sample_age_seconds" in text

@@ -69,7 +69,7 @@ class TestBands:
     def test_a_refusal_is_counted_by_reason_and_tier_and_ends_its_request(self) -> None:
         stage = stage_at(0.95)
         refused(stage, FREE)
-        assert stage.dispatcher.rejections == {("overloaded", "free"): 1}
+        assert stage.dispatcher.rejections == {("tiny", "overloaded", "free"): 1}
         assert len(stage.ledger) == 0
         [view] = stage.ledger.take(stage.now).ended
         assert (view.phase, view.reason, view.tier) == (RequestPhase.FAILED, "overloaded", "free")
@@ -146,7 +146,7 @@ class TestQueue:
         assert isinstance(sink.error, Unavailable)
         assert (sink.error.code, sink.deltas) == ("overloaded", [])
         assert stage.link("a").sent == []
-        assert stage.dispatcher.rejections == {("overloaded", "enterprise"): 1}
+        assert stage.dispatcher.rejections == {("tiny", "overloaded", "enterprise"): 1}
 
     def test_one_tier_cannot_fill_it_all(self) -> None:
         stage = stage_at(0.95, queue_limit=8, queue_share=0.5)
