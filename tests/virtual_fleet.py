@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from control_plane.contracts.admission import AdmissionRules
 from control_plane.contracts.call import RoutedCall
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.fleet import Endpoint, EndpointSet, ModelView, WorkerPhase
@@ -283,12 +284,12 @@ class VirtualRouter:
             profile=PROFILES[profile](Random(seed)),
             retries=2,
             queue_timeout_s=600.0,
-            queue_limit=100_000,
             clock=lambda: fleet.now,
             arm=lambda at: fleet.at(max(at, fleet.now), self.dispatcher.tick),
             open_link=self._open,
             changed=lambda: None,
         )
+        self.dispatcher.admit_by(AdmissionRules(queue_limit=100_000, queue_share=1.0))
 
     def _open(self, target: Target) -> VirtualLink:
         worker = self.fleet.workers[target.worker_id]
