@@ -155,9 +155,9 @@ def test_a_secret_goes_to_a_file_that_only_its_owner_reads(
     there = inferdeck("key", "rotate", "filed", "--yes", "--out", str(file))
     assert (there.code, file.read_text().strip()) == (2, first)
     assert f"{file} is there already" in there.err
-    assert httpx.get(f"{deck.url}/v1/models", headers={"authorization": f"Bearer {first}"}).status_code == 200, (
-        "what could not be kept was not made"
-    )
+    opened = {"authorization": f"Bearer {first}"}
+    # What could not be kept was not made.
+    until(lambda: httpx.get(f"{deck.url}/v1/models", headers=opened).status_code == 200, "the first secret is good yet")
     told = inferdeck("key", "rotate", "filed", "--yes", "--out", str(tmp_path / "next.key"), "-o", "json").data
     assert told["key_file"] == str(tmp_path / "next.key")
     assert "key" not in told
@@ -199,7 +199,7 @@ def test_the_homes_own_key_is_revoked_and_replaced(deck: Deck, inferdeck: Comman
     [now] = [row for row in inferdeck("key", "list", "-o", "json").data if row["name"] == "default"]
     assert (now["tier"], now["tenant"], now["id"] == was["id"]) == (was["tier"], was["tenant"], False)
     assert (deck.home / "api.key").stat().st_mode & 0o777 == 0o600
-    assert inferdeck("chat", "hi", "--max-tokens", "2").code == 0
+    until(lambda: inferdeck("chat", "hi", "--max-tokens", "2").code == 0, "the gateway has heard of the key")
     assert "is revoked" not in inferdeck("up").err
 
 
@@ -215,7 +215,10 @@ def test_a_platform_elsewhere_is_talked_to_by_its_server_and_keys(
                     "--operator-key-file", str(deck.home / "operator.key")])  # fmt: skip
 
     assert far("chat", "hi", "--max-tokens", "2") == 4
-    assert far("chat", "hi", "--max-tokens", "2", "--api-key-file", str(key)) == 0
+    until(
+        lambda: far("chat", "hi", "--max-tokens", "2", "--api-key-file", str(key)) == 0,
+        "the gateway has heard of the key",
+    )
     assert far("load", "-n", "2", "-c", "1", "--output-tokens", "2", "--api-key-file", str(key)) == 0
     assert far("top") == 0
     # The home's own address is its own, however it is named.

@@ -252,7 +252,7 @@ async def test_help_scrolls_where_it_does_not_fit() -> None:
     async with console() as seen:
         await seen.press("question_mark")
         assert "KV cache from" not in seen.text
-        await seen.press("pagedown", "pagedown", "pagedown", "j", "j")
+        await seen.press(*("pagedown",) * 8)
         assert "KV cache from" in seen.text
         await seen.press("q")
         assert route(seen) == "workers"
