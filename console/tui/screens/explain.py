@@ -19,7 +19,7 @@ from console.tui.render.look import Look
 from console.tui.render.spans import Spans, wrapped
 from console.tui.route import Route
 from console.tui.screens.deck_screen import DeckScreen
-from console.tui.widgets.endpoint_table import EndpointRow, endpoint_rows, endpoint_table, row_id
+from console.tui.widgets.endpoint_table import EndpointRow, columns_for, endpoint_rows, endpoint_table, row_id
 from console.tui.widgets.lines import Lines
 from console.tui.widgets.table import Table
 from control_plane.contracts.decision import DecisionView
@@ -61,6 +61,7 @@ class ExplainScreen(DeckScreen):
             self._error = news.error
             self._decisions = news.decisions or self._decisions
             self._rows = list(endpoint_rows(self._decisions))
+            self.query_one("#endpoints", Table).use(columns_for(self._decisions))
             self.show(deck_of(self).view())
 
     def show(self, view: View) -> None:

@@ -49,7 +49,7 @@ def row_id(row: EndpointRow) -> str:
 
 
 def endpoint_table() -> Table[EndpointRow]:
-    return Table(COLUMNS, row_id, _haystack, empty="no endpoint", can_mark=False, name="endpoints")
+    return Table(columns_for(()), row_id, _haystack, empty="no endpoint", can_mark=False, name="endpoints")
 
 
 def _haystack(row: EndpointRow) -> str:
@@ -98,16 +98,24 @@ def _words(row: EndpointRow, at: Context) -> Spans:
     return [(row.words, palette.good if row.picked else palette.watch if row.rejected is not None else palette.text)]
 
 
-COLUMNS: tuple[Column[EndpointRow], ...] = (
+_BEFORE: tuple[Column[EndpointRow], ...] = (
     Column("try", 3, lambda row, at: [(str(row.decision.attempt), at.look.palette.dim)], rank=2, right=True),
     Column("endpoint", 12, _endpoint, whole=lambda row: f"  {row.worker_id}"),
     Column("total", 5, _of(lambda candidate: f"{candidate.total:.3f}"), right=True),
-    *(
-        Column(name.replace("_", " "), 15, _score(name), rank=5 + index, right=True)
-        for index, name in enumerate(SCORERS)
-    ),
+)
+_SCORES: dict[str, Column[EndpointRow]] = {
+    name: Column(name.replace("_", " "), 15, _score(name), rank=5 + index, right=True)
+    for index, name in enumerate(SCORERS)
+}
+_AFTER: tuple[Column[EndpointRow], ...] = (
     Column("in flight", 9, _of(_input("requests", count)), rank=1, right=True),
     Column("KV", 4, _of(_input("kv_usage", percent, told=True)), rank=1, right=True),
     Column("sample", 6, _of(lambda candidate: duration(candidate.sample_age_s)), rank=3, right=True),
     Column("why, or why not", 24, _words, grow=1),
 )
+
+
+def columns_for(decisions: Iterable[DecisionView]) -> tuple[Column[EndpointRow], ...]:
+    """Of the scorers only those that one of the decisions went by."""
+    used = {name for decision in decisions for name in decision.scorers}
+    return (*_BEFORE, *(column for name, column in _SCORES.items() if name in used), *_AFTER)

@@ -147,6 +147,11 @@ class Table(ScrollView, Generic[T], can_focus=True):
         """The ids that the filter let through."""
         return self._ids
 
+    def use(self, columns: Sequence[Column[T]]) -> None:
+        """Other columns from the next ``show`` on."""
+        if tuple(columns) != tuple(self._columns):
+            self._columns, self._fitted_for = columns, (0, ())
+
     def show(self, items: Sequence[T], view: View) -> None:
         self._all, self._view = items, view
         self._fit()

@@ -165,9 +165,9 @@ async def test_a_peer_opens_what_it_is_for(deck: Deck, keyring: Keyring, peer: P
     denied, fine = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.OK
     operates = fine if peer is Peer.OPERATOR else denied
     assert (looked, followed, reflected) == (operates, operates, operates)
-    # A gateway gets as far as being asked who it is.
-    assert joined == (grpc.StatusCode.INVALID_ARGUMENT if peer is Peer.GATEWAY else denied)
-    expected = fine if peer in (Peer.GATEWAY, Peer.CONTROL_PLANE) else denied
+    # Gateways and routers get as far as being asked who they are.
+    assert joined == (grpc.StatusCode.INVALID_ARGUMENT if peer in (Peer.GATEWAY, Peer.ROUTER) else denied)
+    expected = fine if peer in (Peer.GATEWAY, Peer.ROUTER, Peer.CONTROL_PLANE) else denied
     async with calling(worker_address(deck), credentials, Peer.WORKER) as channel:
         worker: Any = worker_pb2_grpc.WorkerStub(channel)
         told = await code(worker.GetInfo(worker_pb2.GetInfoRequest()))

@@ -28,7 +28,7 @@ def test_decisions_are_explained_scored_again_and_made_under_a_profile_of_ones_o
 
     told = platform.read("explain", running.id)
     [decision] = told["decisions"]
-    assert (decision["chosen"], decision["profile"], told["silent"]) == (running.worker_id, "least_load", [])
+    assert (decision["chosen"], decision["profile"], told["silent"]) == (running.worker_id, "prefix_aware", [])
     assert {each["worker_id"] for each in decision["candidates"]} == {"tiny-1", "tiny-2"}
     text = platform.run("explain", f"request/{running.id}").stdout
     assert f"attempt 1 → {running.worker_id}" in text
@@ -64,7 +64,7 @@ def test_decisions_are_explained_scored_again_and_made_under_a_profile_of_ones_o
     metrics = httpx.get(
         f"{platform.url}/metrics", headers={"Authorization": f"Bearer {key}"}, timeout=60, trust_env=False
     ).text
-    assert f'decisions_total{{model="tiny-model",profile="least_load",worker="{running.worker_id}"}} 1.0' in metrics
+    assert f'decisions_total{{model="tiny-model",profile="prefix_aware",worker="{running.worker_id}"}} 1.0' in metrics
     assert 'inferdeck_router_endpoints_left_out_total{model="tiny-model",reason="cordoned"}' in metrics
 
     platform.run("cancel", running.id, "--yes")

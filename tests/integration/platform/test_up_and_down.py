@@ -287,7 +287,7 @@ def test_now_needs_yes_when_it_cuts_something_off(make_platform: MakePlatform) -
     until(platform.active, "the request is listed")
     refused = platform.run("down", "--now", code=2)
     assert "in flight: 1" in refused.stderr
-    assert refused.stderr.rstrip().endswith("inferdeck down --now --yes")
+    assert refused.stderr.rstrip().endswith("inferdeck down --yes --now")
     platform.run("down", "--now", "--yes")
     assert not stream.wait().complete
     platform.nothing_left()

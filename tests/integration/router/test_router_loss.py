@@ -146,7 +146,7 @@ async def test_with_no_router_left_new_calls_are_refused_and_those_that_run_wait
         await until(lambda: not made.router.ready())
         with pytest.raises(Unavailable) as caught:
             made.submit({"tokens": 1})
-        assert (caught.value.code, caught.value.retry_after_s) == ("no_capacity", 5.0)
+        assert caught.value.code == "no_capacity"
         assert {view.name: view.ready_workers for view in made.router.models()} == {MODEL: 0, "empty": 0}
         await until(lambda: made.router.stats().queued == 1)
         await until(lambda: any(view.id == "r" for view in made.fleet.last.active), "it is seen to wait")

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from control_plane.contracts.admission import Service
 from control_plane.contracts.call import RoutedCall
 from control_plane.contracts.errors import DropReason, InferDeckError, from_reason
 from control_plane.contracts.fleet import ModelView, Stage
+from control_plane.contracts.model_choice import ModelChoice, Score, ScorePart
 from control_plane.contracts.v1 import router_pb2
 from control_plane.contracts.wire.routed import (
     catalogue_to_wire,
@@ -52,6 +54,11 @@ CALL = RoutedCall(
     attempts=1,
     ttft_s=0.75,
     session="conv-1",
+    choice=ModelChoice(
+        "auto", "tiny", "short", "large", 0.4, Score(0.5, (ScorePart("length", 0.5, 1.0, "9 characters"),))
+    ),
+    service=Service("free", 2, "queue", "refuse", 0.25),
+    flow="acme",
 )
 
 

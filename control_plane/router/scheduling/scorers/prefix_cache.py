@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from control_plane.router.scheduling.candidate import Ask, Candidate
 from control_plane.router.scheduling.load import zero_where_full
 
+WORTH: Final = 256
+"""Cached tokens that are worth going for. Fewer are computed again in less time than a queue takes."""
+
 
 class PrefixCache:
     """The cached share of the prompt, as the prefix index believes it; 0 on an endpoint whose KV cache is full.
+
+    Below ``WORTH`` tokens it falls with their number, so that short prompts that begin alike do not crowd one endpoint.
 
     That it is full is taken from a fresh sample only. Whether the load there is worth it is for other scorers to say.
     """
@@ -20,4 +26,5 @@ class PrefixCache:
         cached, whole = ask.cached, ask.prompt_tokens
         if not cached or not whole:
             return [0.0] * len(candidates)
-        return zero_where_full([cached[candidate.slot] / whole for candidate in candidates], candidates, now)
+        held = [cached[candidate.slot] for candidate in candidates]
+        return zero_where_full([tokens / whole * min(1.0, tokens / WORTH) for tokens in held], candidates, now)
