@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from control_plane.contracts.addresses import MutualTls
 from control_plane.contracts.errors import SettingsError
+from control_plane.contracts.toml_places import KeyPath, Place, key_places, place_of
 from control_plane.settings.home import Home
 from control_plane.settings.model import (
     BUILTIN_SOURCE,
@@ -31,7 +32,6 @@ from control_plane.settings.model import (
 from control_plane.settings.rules import check
 from control_plane.settings.simulated import ENGINE, simulated_pool
 from control_plane.settings.size import parse_size
-from control_plane.settings.toml_lines import KeyPath, key_lines, line_of
 
 T = TypeVar("T")
 
@@ -71,14 +71,14 @@ def load_with_sources(path: Path | None, home: Home) -> tuple[Settings, tuple[Se
         lines = sorted(document.problems, key=lambda problem: problem[1])
         text = "\n".join(f"{path}:{line}: {key}: {message}" for key, line, message in lines)
         raise SettingsError(text, param=lines[0][0], hint=f"edit {path}")
-    return settings, own + _sources(settings, document.tree, str(path), document.lines)
+    return settings, own + _sources(settings, document.tree, str(path), document.places)
 
 
 @dataclass(slots=True)
 class _Document:
     path: Path
     tree: dict[str, Any]
-    lines: dict[KeyPath, int]
+    places: dict[KeyPath, Place]
     problems: list[tuple[str, int, str]] = field(default_factory=list)
 
     @classmethod
@@ -92,10 +92,10 @@ class _Document:
             raise SettingsError(f"{path}: not a UTF-8 text", param="config") from None
         except tomllib.TOMLDecodeError as error:
             raise SettingsError(f"{path}: not valid TOML: {error}", param="config", hint=f"edit {path}") from None
-        return cls(path, tree, key_lines(text))
+        return cls(path, tree, key_places(text))
 
     def blame(self, path: KeyPath, message: str) -> None:
-        self.problems.append((dotted(path), line_of(self.lines, path), message))
+        self.problems.append((dotted(path), place_of(self.places, path).line, message))
 
     def settings(self) -> Settings:
         known = [*_SECTIONS, "pool"]
@@ -275,13 +275,13 @@ def sources_after(
 
 
 def _sources(
-    settings: Settings, tree: dict[str, Any], file: str, lines: dict[KeyPath, int]
+    settings: Settings, tree: dict[str, Any], file: str, places: dict[KeyPath, Place]
 ) -> tuple[SettingSource, ...]:
     found: list[SettingSource] = []
 
     def add(path: KeyPath, raw: Any, value: Any) -> None:
         given = isinstance(raw, dict) and path[-1] in raw
-        source = f"{file}:{line_of(lines, path)}" if given else "default"
+        source = f"{file}:{place_of(places, path).line}" if given else "default"
         found.append(SettingSource(dotted(path), value, source))
 
     for section in _SECTIONS:

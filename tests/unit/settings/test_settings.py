@@ -8,7 +8,6 @@ import pytest
 
 from control_plane.contracts.errors import SettingsError
 from control_plane.settings import Home, PoolSettings, Settings, load_settings, load_with_sources, parse_size
-from control_plane.settings.toml_lines import key_lines
 
 
 @pytest.fixture
@@ -273,42 +272,6 @@ def test_sizes(text: str | int, size: int) -> None:
 def test_wrong_sizes(text: str | int) -> None:
     with pytest.raises(ValueError, match="size"):
         parse_size(text)
-
-
-def test_lines_of_keys_are_found_through_strings_arrays_and_nested_tables() -> None:
-    text = '''top = """
-[not.a.header]
-x = 1
-"""
-"a = b" = 1
-list = [ # [
-  "]",
-  2,
-]
-[one.two]
-k.l = {m = 1}
-[[arr]]
-n = 1
-[arr.sub]
-o = 2
-[[arr]]
-n = 3
-'''
-    assert key_lines(text) == {
-        ("top",): 1,
-        ("a = b",): 5,
-        ("list",): 6,
-        ("one", "two"): 10,
-        ("one", "two", "k"): 11,
-        ("one", "two", "k", "l"): 11,
-        ("arr",): 12,
-        ("arr", 0): 12,
-        ("arr", 0, "n"): 13,
-        ("arr", 0, "sub"): 14,
-        ("arr", 0, "sub", "o"): 15,
-        ("arr", 1): 16,
-        ("arr", 1, "n"): 17,
-    }
 
 
 def test_wrong_types_and_broken_rules_are_told_together(tmp_path: Path) -> None:
