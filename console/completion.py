@@ -76,11 +76,12 @@ class Answer:
         counted = details.get("cached_tokens") if isinstance(details, dict) else None
         return counted if isinstance(counted, int) else None
 
-    async def run(self, connections: Connections, path: str, key: str, body: Body) -> None:
+    async def run(self, connections: Connections, path: str, key: str, body: Body, request_id: str = "") -> None:
         """Make the call. Failures become ``error_code``, except Unreachable; cancelling it is what a client that
-        leaves does."""
+        leaves does. ``request_id`` names it in the platform."""
+        headers = {"x-request-id": request_id} if request_id else {}
         try:
-            await connections.ask(connections.endpoint.request("POST", path, key, body), self)
+            await connections.ask(connections.endpoint.request("POST", path, key, body, headers), self)
             self._complete()
         except Broken as error:
             self._failed("connection_lost", str(error))

@@ -1,0 +1,170 @@
+"""What a lesson may do to its sandbox: a small vocabulary of actions with parameters.
+
+In a lesson file an action is a table with ``do`` and the parameters, which are the fields below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+POOL = "w"
+"""The sandbox's one pool; its workers are ``w-1``, ``w-2``, …"""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One kind of call: ``name`` is what measures ask for, lengths are tokens. Prompts are new every time, unless
+    ``prefix_tokens`` say how many at their beginning are the same in all calls of the same name.
+
+    ``leave_after``: the client closes the stream after so many pieces of text; 0 stays to the end. ``stream`` false:
+    the answer comes in one piece. ``tier``: whose key it is made with; without one, the sandbox's own.
+    """
+
+    name: str
+    prompt_tokens: int = 32
+    output_tokens: int = 32
+    prefix_tokens: int = 0
+    leave_after: int = 0
+    stream: bool = True
+    tier: Literal["", "enterprise", "paid", "free"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """``count`` calls of these shapes, one shape after the other and again from the first. ``at_once`` at a time, each
+    next one when one ends; or, with ``rate``, so many a second, whatever runs.
+
+    ``background``: go on once all of them are in the platform, or with ``heard`` once each has its first text;
+    otherwise, when the last has ended.
+    """
+
+    word: ClassVar[str] = "calls"
+    lasting: ClassVar[bool] = False
+
+    calls: tuple[Shape, ...]
+    count: int = 1
+    at_once: int = 1
+    rate: float = 0.0
+    background: bool = False
+    heard: bool = False
+
+    def told(self) -> str:
+        names = " and ".join(dict.fromkeys(shape.name for shape in self.calls))
+        how = f"{self.rate:g} a second" if self.rate else f"{min(self.at_once, self.count)} at a time"
+        return f"{self.count} {'call' if self.count == 1 else 'calls'} ({names})" + (
+            f", {how}" if self.count > 1 else ""
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SetPolicy:
+    """``PATH=VALUE`` assignments to the policy, as ``inferdeck policy set`` takes them."""
+
+    word: ClassVar[str] = "policy"
+    lasting: ClassVar[bool] = True
+
+    set: tuple[str, ...]
+
+    def told(self) -> str:
+        return f"inferdeck policy set {' '.join(self.set)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cordon:
+    """The worker gets no new requests."""
+
+    word: ClassVar[str] = "cordon"
+    lasting: ClassVar[bool] = True
+
+    worker: str
+
+    def told(self) -> str:
+        return f"inferdeck cordon {self.worker}"
+
+
+@dataclass(frozen=True, slots=True)
+class Uncordon:
+    """The worker gets requests again."""
+
+    word: ClassVar[str] = "uncordon"
+    lasting: ClassVar[bool] = True
+
+    worker: str
+
+    def told(self) -> str:
+        return f"inferdeck uncordon {self.worker}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """So many workers are wanted; goes on when they are there, and those beyond are gone."""
+
+    word: ClassVar[str] = "scale"
+    lasting: ClassVar[bool] = True
+
+    replicas: int
+
+    def told(self) -> str:
+        return f"inferdeck scale {POOL}={self.replicas}"
+
+
+@dataclass(frozen=True, slots=True)
+class Inject:
+    """A failure of a simulated worker, see ``inferdeck inject``. ``for_s`` 0: until it is healed."""
+
+    word: ClassVar[str] = "inject"
+    lasting: ClassVar[bool] = True
+
+    worker: str
+    kind: Literal["crash", "engine_dies", "stall", "slow"]
+    factor: float = 2.0
+    for_s: float = 0.0
+
+    def told(self) -> str:
+        more = f" --factor {self.factor:g}" if self.kind == "slow" else ""
+        return f"inferdeck inject {self.worker} {self.kind}{more}" + (f" --for {self.for_s:g}s" if self.for_s else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Heal:
+    """All failures of the worker end."""
+
+    word: ClassVar[str] = "heal"
+    lasting: ClassVar[bool] = True
+
+    worker: str
+
+    def told(self) -> str:
+        return f"inferdeck inject {self.worker} --heal"
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """An operator's cancel of every call of this name that runs."""
+
+    word: ClassVar[str] = "cancel"
+    lasting: ClassVar[bool] = False
+
+    calls: str
+
+    def told(self) -> str:
+        return "inferdeck cancel REQUEST, for each of inferdeck get requests"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Until no call of the lesson runs any more, those in the background too."""
+
+    word: ClassVar[str] = "wait"
+    lasting: ClassVar[bool] = False
+
+    def told(self) -> str:
+        return "wait until every call has ended"
+
+
+Action = Calls | SetPolicy | Cordon | Uncordon | Scale | Inject | Heal | Cancel | Wait
+
+ACTIONS: dict[str, type[Action]] = {
+    kind.word: kind for kind in (Calls, SetPolicy, Cordon, Uncordon, Scale, Inject, Heal, Cancel, Wait)
+}

@@ -1,0 +1,102 @@
+"""What a learner types, read and judged. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from string import ascii_lowercase
+from typing import Final
+
+from control_plane.contracts.errors import InvalidRequest
+from lessons.actions import POOL
+from lessons.checks import shown
+from lessons.model import Option, Predict, Quiz
+from lessons.observation import Value
+
+WORKER: Final = re.compile(rf"{POOL}-\d+")
+
+
+class Misread(InvalidRequest):
+    """What was typed is no answer to what was asked; the message says what would be."""
+
+
+class Score(StrEnum):
+    """How a prediction did against what was measured; UNKNOWN where nothing was."""
+
+    RIGHT = "right"
+    CLOSE = "close"
+    OFF = "off"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A prediction beside what was measured. ``right`` says in words what would have been right."""
+
+    predicted: str
+    measured: Value | None
+    score: Score
+    right: str
+
+
+def letter(index: int) -> str:
+    return ascii_lowercase[index]
+
+
+def read_answer(step: Predict | Quiz, text: str) -> Value:
+    """The number (a share as a fraction), the letter of the option, or the worker's id. Raises Misread."""
+    typed = text.strip().lower()
+    if isinstance(step, Quiz) or step.asks == "choice":
+        letters = [letter(index) for index in range(len(step.options))]
+        if typed not in letters:
+            raise Misread(f"{text.strip()!r:.40} is none of the answers: {', '.join(letters)}")
+        return typed
+    if step.asks == "worker":
+        if not WORKER.fullmatch(typed):
+            raise Misread(f"{text.strip()!r:.40} is no worker: they are {POOL}-1, {POOL}-2, …")
+        return typed
+    try:
+        number = float(typed.rstrip("%× ").replace(",", ""))
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise Misread(f"{text.strip()!r:.40} is no number" + (f" ({step.unit})" if step.unit else ""))
+    return number / 100 if step.unit == "%" else number
+
+
+def right_option(step: Quiz) -> int:
+    return next(index for index, option in enumerate(step.options) if option.right)
+
+
+def outcome(step: Predict, text: str, measured: Value | None) -> Outcome:
+    """How a committed answer did; an empty one was skipped and is OFF, since what was right is still told."""
+    answer = read_answer(step, text) if text else None
+    said = _said(step, answer)
+    if measured is None:
+        return Outcome(said, None, Score.UNKNOWN, "")
+    if step.asks == "choice":
+        fitting = [index for index, option in enumerate(step.options) if option.bounds.hold(measured)]
+        right = " or ".join(f"{letter(index)}) {step.options[index].text}" for index in fitting)
+        hit = answer in [letter(index) for index in fitting]
+        return Outcome(said, measured, Score.RIGHT if hit else Score.OFF, right or "none of these")
+    right = shown(measured, step.unit)
+    if isinstance(answer, float) and isinstance(measured, float):
+        return Outcome(said, measured, _near(answer, measured, step.within), right)
+    return Outcome(said, measured, Score.RIGHT if answer == measured else Score.OFF, right)
+
+
+def _near(answer: float, measured: float, within: float) -> Score:
+    if math.isclose(answer, measured, rel_tol=1e-3, abs_tol=1e-9):
+        return Score.RIGHT
+    return Score.CLOSE if abs(answer - measured) <= within * abs(measured) else Score.OFF
+
+
+def _said(step: Predict, answer: Value | None) -> str:
+    if answer is None:
+        return "skipped"
+    if step.asks == "choice":
+        option: Option = step.options[ascii_lowercase.index(str(answer))]
+        return f"{answer}) {option.text}"
+    return shown(answer, step.unit)

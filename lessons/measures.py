@@ -1,0 +1,148 @@
+"""Measures: a named question to an observation, with parameters. Pure.
+
+In a lesson file a measure is a table with ``of`` and the parameters, which are the fields of these classes. The answer
+is a number or a word; None where the observation does not tell, which is never read as zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from control_plane.contracts.fleet import WorkerPhase
+from lessons.call_measures import Delivered, Duration, Ended, Error, Gap, Share, Skew, Ttft
+from lessons.engine_measures import (
+    BatchPeak,
+    BlocksNow,
+    BlocksPeak,
+    EngineTokens,
+    Fullest,
+    KvMean,
+    KvPeak,
+    KvSpread,
+    Preemptions,
+    Slowest,
+    StepTime,
+    WaitingPeak,
+)
+from lessons.observation import Observation, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    """Requests that the platform has now, queued or running."""
+
+    word: ClassVar[str] = "active"
+    unit: ClassVar[str] = "requests"
+
+    def read(self, seen: Observation) -> Value | None:
+        return float(sum(request.phase.active for request in seen.snapshot.requests))
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Workers that are ready now; ``open`` leaves out those that are cordoned."""
+
+    word: ClassVar[str] = "ready"
+    unit: ClassVar[str] = "workers"
+    open: bool = False
+
+    def read(self, seen: Observation) -> Value | None:
+        workers = [worker for worker in seen.snapshot.workers if worker.phase is WorkerPhase.READY]
+        return float(sum(not (self.open and worker.cordoned) for worker in workers))
+
+
+@dataclass(frozen=True, slots=True)
+class Cordoned:
+    """Whether the worker is cordoned now: "yes" or "no"."""
+
+    word: ClassVar[str] = "cordoned"
+    unit: ClassVar[str] = ""
+    worker: str
+
+    def read(self, seen: Observation) -> Value | None:
+        found = [worker for worker in seen.snapshot.workers if worker.id == self.worker]
+        return ("yes" if found[0].cordoned else "no") if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingProfile:
+    """How routers choose now: the policy's profile, else the settings'."""
+
+    word: ClassVar[str] = "profile"
+    unit: ClassVar[str] = ""
+
+    def read(self, seen: Observation) -> Value | None:
+        return seen.profile or None
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """How many events of a kind came."""
+
+    word: ClassVar[str] = "events"
+    unit: ClassVar[str] = "times"
+    kind: str
+
+    def read(self, seen: Observation) -> Value | None:
+        return float(sum(event.kind == self.kind for event in seen.events))
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the lesson measured before, under this name."""
+
+    word: ClassVar[str] = "measured"
+    unit: ClassVar[str] = ""
+    value: str
+
+    def read(self, seen: Observation) -> Value | None:
+        return seen.measured.get(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """One measured value divided by another."""
+
+    word: ClassVar[str] = "ratio"
+    unit: ClassVar[str] = "×"
+    value: str
+    to: str
+
+    def read(self, seen: Observation) -> Value | None:
+        value, to = seen.measured.get(self.value), seen.measured.get(self.to)
+        return value / to if isinstance(value, float) and isinstance(to, float) and to else None
+
+
+Measure = (
+    Ttft
+    | Gap
+    | Duration
+    | Ended
+    | Error
+    | Delivered
+    | Share
+    | KvPeak
+    | KvMean
+    | BlocksPeak
+    | BlocksNow
+    | Fullest
+    | KvSpread
+    | Slowest
+    | Skew
+    | BatchPeak
+    | WaitingPeak
+    | Preemptions
+    | EngineTokens
+    | StepTime
+    | Active
+    | Ready
+    | Cordoned
+    | RoutingProfile
+    | Events
+    | Measured
+    | Ratio
+)
+
+
+MEASURES: dict[str, type[Measure]] = {kind.word: kind for kind in Measure.__args__}

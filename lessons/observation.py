@@ -1,0 +1,50 @@
+"""What was seen of a sandbox since a moment: the one thing that measures and checks look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from control_plane.contracts.fleet import Event, Snapshot
+from control_plane.contracts.step import BlockSnapshot, EngineStep
+
+Value = float | str
+"""A number in its measure's unit, or a word: a worker's id, an error's code."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallSeen:
+    """One call as its client saw it, and what the platform says of the same request.
+
+    ``error`` is the code that the client was told, empty where there was none; ``left``: the client closed the stream
+    itself. Durations are seconds of the client's stopwatch; ``gaps_s`` lie between pieces of text. ``worker_id`` is
+    empty where no worker had it.
+    """
+
+    name: str
+    ok: bool
+    error: str = ""
+    left: bool = False
+    ttft_s: float | None = None
+    gaps_s: tuple[float, ...] = ()
+    duration_s: float = 0.0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    worker_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """``snapshot`` and ``blocks`` are now; ``calls`` (those that ended), ``steps`` and ``events`` came since the
+    moment that was marked. ``lost_steps``: so many of them were not kept. ``measured``: what this lesson measured
+    before, by name."""
+
+    snapshot: Snapshot
+    calls: tuple[CallSeen, ...] = ()
+    steps: Mapping[str, tuple[EngineStep, ...]] = field(default_factory=dict)
+    blocks: Mapping[str, BlockSnapshot] = field(default_factory=dict)
+    events: tuple[Event, ...] = ()
+    profile: str = ""
+    lost_steps: int = 0
+    measured: Mapping[str, Value | None] = field(default_factory=dict)

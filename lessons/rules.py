@@ -1,0 +1,187 @@
+"""What a lesson must be beyond the types of its fields. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from control_plane.contracts.toml_places import KeyPath
+from lessons.actions import Action, Calls, Heal, Inject, Shape
+from lessons.answers import WORKER, Misread, read_answer
+from lessons.checks import Expect
+from lessons.faults import nearest
+from lessons.measures import Measure
+from lessons.model import Check, Do, Lesson, Observe, Predict, Quiz, Reveal, Show, Step
+
+CONCEPTS: Final = 28
+MOST_MINUTES: Final = 20
+
+_NAME: Final = re.compile(r"\d\d-[a-z0-9]+(-[a-z0-9]+)*")
+_ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+Problem = tuple[KeyPath, str]
+
+
+def check(lesson: Lesson) -> Iterator[Problem]:
+    """Every rule that is broken: the key, and a message for people."""
+    if not _NAME.fullmatch(lesson.name):
+        yield (), f"the folder {lesson.name!r} is not called like 07-worker-selection"
+    if not 1 <= lesson.minutes <= MOST_MINUTES:
+        yield ("minutes",), f"1 to {MOST_MINUTES}"
+    if not lesson.concepts or not all(1 <= each <= CONCEPTS for each in lesson.concepts):
+        yield ("concepts",), f"rows of the concepts, 1 to {CONCEPTS}, at least one"
+    if not 1 <= lesson.sandbox.replicas <= 8:
+        yield ("sandbox", "replicas"), "1 to 8"
+    yield from _order(lesson)
+    names = {shape.name for step in lesson.steps for action in _actions(step) for shape in _shapes(action)}
+    measured: set[str] = set()
+    for index, step in enumerate(lesson.steps):
+        path: KeyPath = ("step", index)
+        yield from ((path + key, message) for key, message in _step(lesson, step))
+        yield from ((path + key, message) for key, message in _named(step, names, measured))
+        if isinstance(step, Observe):
+            measured |= {each.name for each in step.measures}
+    yield from _whole(lesson)
+
+
+def _order(lesson: Lesson) -> Iterator[Problem]:
+    seen: dict[str, int] = {}
+    measured: dict[str, int] = {}
+    for index, step in enumerate(lesson.steps):
+        if not _ID.fullmatch(step.id):
+            yield ("step", index, "id"), f"{step.id!r} is no id: lower-case letters, digits and inner hyphens"
+        if step.id in seen:
+            yield ("step", index, "id"), f"{step.id!r} is there twice (also step {seen[step.id] + 1})"
+        seen.setdefault(step.id, index)
+        for number, each in enumerate(step.measures if isinstance(step, Observe) else ()):
+            if each.name in measured:
+                yield ("step", index, "measure", number, "name"), f"{each.name!r} is measured before already"
+            measured.setdefault(each.name, index)
+    for index, step in enumerate(lesson.steps):
+        if not isinstance(step, Predict):
+            continue
+        at = seen.get(step.about, -1)
+        about = lesson.steps[at] if at > index else None
+        if not isinstance(about, Observe):
+            known = [each.id for each in lesson.steps[index:] if isinstance(each, Observe)]
+            yield ("step", index, "about"), f"{step.about!r} is no observe step after it; {nearest(step.about, known)}"
+        elif step.value not in {each.name for each in about.measures}:
+            known = [each.name for each in about.measures]
+            yield (
+                ("step", index, "value"),
+                f"{step.about} does not measure {step.value!r}; {nearest(step.value, known)}",
+            )
+
+
+def _step(lesson: Lesson, step: Step) -> Iterator[Problem]:
+    if not step.words.pages:
+        yield ("id",), "nothing is said at this step"
+    if isinstance(step, Do | Observe) and not step.actions:
+        yield (), "nothing is done: [[step.action]] is missing"
+    if isinstance(step, Observe) and not step.measures:
+        yield (), "nothing is measured: [[step.measure]] is missing"
+    if isinstance(step, Check):
+        if not step.expects:
+            yield (), "nothing is checked: [[step.expect]] is missing"
+        if not step.reference:
+            yield (), "no way out is known: [[step.reference]] is missing"
+    if isinstance(step, Check | Quiz) and not step.words.hints:
+        yield ("id",), f"words.md has no ## hint under # {step.id}"
+    if isinstance(step, Check | Quiz | Predict) and not step.words.answer:
+        yield ("id",), f"words.md has no ## answer under # {step.id}"
+    if isinstance(step, Show) and step.view == "blocks" and not WORKER.fullmatch(step.of):
+        yield ("of",), "the worker whose blocks are shown, like w-1"
+    if isinstance(step, Quiz):
+        yield from _quiz(step)
+    if isinstance(step, Predict):
+        yield from _predict(step)
+    for action in _actions(step):
+        if isinstance(action, Calls):
+            yield from _calls(action)
+        if isinstance(action, Inject | Heal) and lesson.sandbox.engine != "sim":
+            yield (), f"{action.word} is for simulated workers"
+
+
+def _calls(action: Calls) -> Iterator[Problem]:
+    if not action.calls:
+        yield (), "calls is empty"
+    if not 1 <= action.count <= 2000 or not 1 <= action.at_once <= 500 or not 0 <= action.rate <= 1000:
+        yield (), "1 to 2000 calls, 1 to 500 at once, a rate of at most 1000"
+    for shape in action.calls:
+        if shape.prompt_tokens < 1 or shape.output_tokens < 1 or not 0 <= shape.prefix_tokens <= shape.prompt_tokens:
+            yield (), f"{shape.name}: prompts and answers have at least one token, prefixes are part of prompts"
+        if shape.leave_after and not shape.stream:
+            yield (), f"{shape.name}: only a stream can be left after so many pieces"
+
+
+def _quiz(step: Quiz) -> Iterator[Problem]:
+    if len(step.options) < 2 or sum(option.right for option in step.options) != 1:
+        yield (), "two or more [[step.option]], one of them right = true"
+    for index, option in enumerate(step.options):
+        if not option.right and not option.says:
+            yield ("option", index), "says is missing: a hint for who answers so"
+
+
+def _predict(step: Predict) -> Iterator[Problem]:
+    if step.asks == "choice":
+        if len(step.options) < 2 or not all(option.bounds.given for option in step.options):
+            yield (), "a choice wants two or more [[step.option]] with bounds that the measured value decides by"
+    elif step.options:
+        yield ("option",), f"options are for a choice, this asks for a {step.asks}"
+    try:
+        read_answer(step, step.reference)
+    except Misread as error:
+        yield ("reference",), error.message
+
+
+def _named(step: Step, calls: set[str], measured: set[str]) -> Iterator[Problem]:
+    """Names that measures use must be those of something."""
+    known = set(measured)
+    measures: list[tuple[KeyPath, Measure]] = []
+    for index, each in enumerate(step.measures if isinstance(step, Observe) else ()):
+        yield from _known(each.measure, ("measure", index), calls, known)
+        known.add(each.name)
+    measures += [(("expect", index), each.measure) for index, each in enumerate(_expects(step))]
+    for path, measure in measures:
+        yield from _known(measure, path, calls, known)
+
+
+def _known(measure: Measure, path: KeyPath, calls: set[str], measured: set[str]) -> Iterator[Problem]:
+    name = getattr(measure, "calls", "")
+    if name and name not in calls:
+        yield (*path, "calls"), f"no calls are named {name!r}; {nearest(name, sorted(calls))}"
+    for key in ("value", "to"):
+        value = getattr(measure, key, "")
+        if value and value not in measured:
+            yield (*path, key), f"{value!r} is not measured before this; {nearest(value, sorted(measured))}"
+    worker = getattr(measure, "worker", "")
+    if worker and not WORKER.fullmatch(worker):
+        yield (*path, "worker"), f"{worker!r} is no worker of a sandbox; they are w-1, w-2, …"
+
+
+def _whole(lesson: Lesson) -> Iterator[Problem]:
+    """What makes it a lesson: predict, see, break, repair, remember."""
+    kinds = [type(step) for step in lesson.steps]
+    if kinds.count(Predict) < 2:
+        yield ("step",), f"at least two predictions are wanted, there are {kinds.count(Predict)}"
+    if Observe not in kinds:
+        yield ("step",), 'an experiment is wanted: kind = "observe"'
+    if Check not in kinds:
+        yield ("step",), 'something to repair is wanted: kind = "check"'
+    if kinds[-1] is not Reveal:
+        yield ("step", len(kinds) - 1), "the last step reveals what to remember"
+
+
+def _actions(step: Step) -> Sequence[Action]:
+    if isinstance(step, Do | Observe):
+        return step.actions
+    return (*step.probe, *step.reference) if isinstance(step, Check) else ()
+
+
+def _expects(step: Step) -> Sequence[Expect]:
+    return step.expects if isinstance(step, Do | Observe | Check) else ()
+
+
+def _shapes(action: Action) -> Sequence[Shape]:
+    return action.calls if isinstance(action, Calls) else ()

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lessons.answers import Misread, Score, letter, outcome, read_answer
+from lessons.checks import Bounds
+from lessons.model import Asks, Option, Predict, Words
+
+WORDS = Words(("?",), (), "why")
+
+
+def predict(asks: Asks, unit: str = "", options: tuple[Option, ...] = (), within: float = 0.25) -> Predict:
+    return Predict("p", WORDS, "o", "v", unit, asks, "", options, within)
+
+
+HALVES = (Option("less", bounds=Bounds(below=10)), Option("more", bounds=Bounds(at_least=10)))
+
+
+@pytest.mark.parametrize(
+    ("step", "text", "answer"),
+    [
+        (predict("number", "s"), " 0.05 ", 0.05),
+        (predict("number", "%"), "70 %", 0.7),
+        (predict("number", "%"), "70", 0.7),
+        (predict("number", "×"), "4×", 4.0),
+        (predict("number", "tokens"), "1,200", 1200.0),
+        (predict("worker"), "W-2", "w-2"),
+        (predict("choice", options=HALVES), " B", "b"),
+    ],
+)
+def test_what_is_typed_is_read(step: Predict, text: str, answer: float | str) -> None:
+    assert read_answer(step, text) == pytest.approx(answer)
+
+
+@given(st.text(max_size=8), st.sampled_from([predict("number"), predict("worker"), predict("choice", options=HALVES)]))
+def test_anything_that_is_typed_is_read_or_refused(text: str, step: Predict) -> None:
+    try:
+        answer = read_answer(step, text)
+    except Misread:
+        return
+    assert outcome(step, text, answer).score in (Score.RIGHT, Score.OFF)
+
+
+@given(st.floats(0.01, 1e6), st.floats(-1, 1), st.floats(0.05, 0.9))
+def test_a_number_is_close_as_far_as_it_may_be_off(measured: float, off: float, within: float) -> None:
+    told = outcome(predict("number", within=within), repr(measured * (1 + off)), measured)
+    if abs(off) > within * 1.001:
+        assert told.score is Score.OFF
+    elif abs(off) < within * 0.999:
+        assert told.score in (Score.RIGHT, Score.CLOSE)
+
+
+@given(st.floats(0, 20))
+def test_what_is_right_of_a_choice_is_measured(measured: float) -> None:
+    told = [outcome(predict("choice", options=HALVES), letter(index), measured) for index in range(2)]
+    assert [each.score is Score.RIGHT for each in told] == [measured < 10, measured >= 10]
+    assert {each.right for each in told} == {"a) less" if measured < 10 else "b) more"}
+
+
+def test_without_a_measurement_nothing_is_right_or_wrong() -> None:
+    told = outcome(predict("worker"), "w-1", None)
+    assert (told.score, told.right) == (Score.UNKNOWN, "")

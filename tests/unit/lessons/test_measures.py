@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from control_plane.contracts.fleet import Event, RequestPhase
+from lessons import measures as m
+from lessons.observation import Value
+from lessons.statistic import Stat, statistic
+from tests.unit.lessons.seen import blocks, call, finished, observation, request, step
+
+CALLS = (
+    call("a", ttft_s=0.1, gaps_s=(0.01, 0.03), duration_s=1.0, output_tokens=3, worker_id="w-1"),
+    call("a", ttft_s=0.3, gaps_s=(0.02,), duration_s=2.0, output_tokens=2, worker_id="w-2"),
+    call("b", ok=False, error="request_cancelled", prompt_tokens=7, worker_id="w-2"),
+    call("b", ok=False, left=True, cached_tokens=4),
+)
+STEPS = {
+    "w-1": (
+        step(1, 10, execute_s=0.1, batch=3, waiting_total=2),
+        step(2, 50, execute_s=0.3, preempted=("x", "y"), finished=(finished("abort", 12), finished("length", 5))),
+    ),
+    "w-2": (step(7, 6, execute_s=0.2, finished=(finished("abort", 1),)),),
+    "w-3": (),
+}
+SEEN = observation(
+    calls=CALLS,
+    steps=STEPS,
+    blocks={"w-1": blocks(5), "w-2": blocks(6, 200)},
+    events=(Event(1, 1.0, "worker_lost", "w-1", "gone"), Event(2, 1.0, "other", "w-1", "")),
+    requests=(request(RequestPhase.DECODING), request(RequestPhase.QUEUED), request(RequestPhase.FINISHED)),
+    profile="round_robin",
+    measured={"two": 2.0, "eight": 8.0, "nothing": None, "word": "w-1", "zero": 0.0},
+)
+
+
+@pytest.mark.parametrize(
+    ("measure", "value"),
+    [
+        (m.Ttft("a", "max"), 0.3),
+        (m.Ttft("", "p50"), 0.1),
+        (m.Ttft("b"), None),
+        (m.Gap("a", "mean"), pytest.approx(0.02)),
+        (m.Duration("a", "p90"), 2.0),
+        (m.Duration("b"), None),
+        (m.Ended(), 4.0),
+        (m.Ended("a", "ok"), 2.0),
+        (m.Ended("b", "left"), 1.0),
+        (m.Ended("b", "failed"), 1.0),
+        (m.Ended("c"), None),
+        (m.Error("a"), "none"),
+        (m.Error("b"), "several"),
+        (m.Error("c"), None),
+        (m.Delivered("a"), 5.0),
+        (m.Delivered("b", "prompt"), 7.0),
+        (m.Delivered("b", "cached"), 4.0),
+        (m.Share("w-2"), pytest.approx(2 / 3)),
+        (m.Share("w-1", "b"), 0.0),
+        (m.Share("w-1", "c"), None),
+        (m.KvPeak(), 0.5),
+        (m.KvPeak("w-2"), 0.06),
+        (m.KvPeak("w-3"), None),
+        (m.KvMean("w-1"), pytest.approx(0.3)),
+        (m.BlocksPeak("w-1"), 50.0),
+        (m.BlocksNow(), 11.0),
+        (m.BlocksNow("w-2", total=True), 200.0),
+        (m.BlocksNow("w-9"), None),
+        (m.Fullest(), "w-1"),
+        (m.KvSpread(), pytest.approx(5.0)),
+        (m.Slowest(), "w-2"),
+        (m.Skew("a"), pytest.approx(1.0)),
+        (m.Skew("b"), None),
+        (m.BatchPeak(), 3.0),
+        (m.WaitingPeak("w-1"), 2.0),
+        (m.Preemptions(), 2.0),
+        (m.EngineTokens("abort"), 13.0),
+        (m.EngineTokens(), 18.0),
+        (m.EngineTokens("stop"), None),
+        (m.StepTime("w-1", "min"), 0.1),
+        (m.Active(), 2.0),
+        (m.Ready(), 2.0),
+        (m.Ready(open=True), 1.0),
+        (m.Cordoned("w-2"), "yes"),
+        (m.Cordoned("w-1"), "no"),
+        (m.Cordoned("w-9"), None),
+        (m.RoutingProfile(), "round_robin"),
+        (m.Events("worker_lost"), 1.0),
+        (m.Measured("two"), 2.0),
+        (m.Measured("missing"), None),
+        (m.Ratio("eight", "two"), 4.0),
+        (m.Ratio("eight", "zero"), None),
+        (m.Ratio("eight", "nothing"), None),
+        (m.Ratio("word", "two"), None),
+    ],
+)
+def test_what_each_measure_says(measure: m.Measure, value: Value | None) -> None:
+    assert measure.read(SEEN) == value
+
+
+def test_every_measure_has_a_case_and_a_word_of_its_own() -> None:
+    assert len(m.MEASURES) == len(m.Measure.__args__)
+    tested = {type(case[0]) for case in test_what_each_measure_says.pytestmark[0].args[1]}
+    assert tested == set(m.MEASURES.values())
+
+
+@pytest.mark.parametrize("kind", [kind for kind in m.MEASURES.values() if kind is not m.Events])
+def test_what_was_not_seen_is_unknown_and_never_zero(kind: type[m.Measure]) -> None:
+    """But for counts of what the platform has now, and of events: none are told, so there are none."""
+    given_fields = {"worker": "w-1", "value": "x", "to": "y"}
+    made = kind(**{name: given_fields[name] for name in given_fields if name in kind.__dataclass_fields__})
+    assert made.read(observation(workers=())) in ((0.0,) if kind in (m.Active, m.Ready) else (None,))
+
+
+@pytest.mark.parametrize("measure", [m.KvPeak(), m.Preemptions(), m.Fullest(), m.Slowest(), m.EngineTokens()])
+def test_where_steps_were_lost_a_peak_or_a_sum_is_not_known(measure: m.Measure) -> None:
+    assert measure.read(observation(steps=STEPS, lost_steps=1)) is None
+
+
+def test_equals_have_no_first() -> None:
+    even = {"w-1": (step(1, 5, execute_s=0.1),), "w-2": (step(1, 5, execute_s=0.1),)}
+    assert m.Fullest().read(observation(steps=even)) is None
+    assert m.Slowest().read(observation(steps=even)) is None
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1), st.sampled_from(["p50", "p90", "p99", "mean", "max", "min"]))
+def test_a_statistic_lies_within_its_values(values: list[float], stat: Stat) -> None:
+    found = statistic(values, stat)
+    assert found is not None
+    assert min(values) <= found * (1 + 1e-9)
+    assert found <= max(values) * (1 + 1e-9)
+    if stat != "mean":
+        assert found in values
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1))
+def test_quantiles_are_in_order(values: list[float]) -> None:
+    order = [statistic(values, stat) for stat in ("min", "p50", "p90", "p99", "max")]
+    assert order == sorted(order, key=lambda value: value or 0.0)
