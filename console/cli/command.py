@@ -105,11 +105,12 @@ def command(name: str, section: str, effect: Effect, reach: Reach = Reach.ANYWHE
 
 class Verbs:
     """A command that has commands of its own: ``inferdeck NAME VERB``. ``bare`` is what it does without a verb: it
-    looks at a home."""
+    looks at a home. ``otherwise`` is the verb that is meant where the first word is none."""
 
-    def __init__(self, name: str, section: str, about: str, bare: Run | None = None) -> None:
+    def __init__(self, name: str, section: str, about: str, bare: Run | None = None, otherwise: str = "") -> None:
         self.name = name
         self._app = typer.Typer(
+            cls=_meaning(otherwise) if otherwise else TyperGroup,
             add_completion=False,
             rich_markup_mode=None,
             no_args_is_help=bare is None,
@@ -119,14 +120,23 @@ class Verbs:
             self._app.callback(invoke_without_command=True)(_unless_verb(_bound(bare, name, Effect.LOOKS, Reach.HOME)))
         app.add_typer(self._app, name=name, help=about, rich_help_panel=section)
 
-    def verb(self, name: str, effect: Effect) -> Callable[[Run], Run]:
+    def verb(self, name: str, effect: Effect, reach: Reach = Reach.ANYWHERE) -> Callable[[Run], Run]:
         """Register a function as ``inferdeck NAME VERB``."""
 
         def register(function: Run) -> Run:
-            self._app.command(name)(_bound(function, f"{self.name} {name}", effect, Reach.ANYWHERE))
+            self._app.command(name)(_bound(function, f"{self.name} {name}", effect, reach))
             return function
 
         return register
+
+
+def _meaning(verb: str) -> type[TyperGroup]:
+    class Meaning(TyperGroup):
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            known = not args or self.get_command(ctx, args[0]) is not None
+            return super().resolve_command(ctx, args if known else [verb, *args])
+
+    return Meaning
 
 
 def _unless_verb(function: Callable[..., None]) -> Callable[..., None]:

@@ -31,6 +31,7 @@ from console.cli.commands import (
     chat,
     load,
     plan,
+    learn,
     calibrate,
     key_files,
     keys,

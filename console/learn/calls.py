@@ -1,0 +1,170 @@
+"""The calls that a lesson makes, by its seed, and what their clients saw."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from console.completion import Answer
+from console.home import Unreachable
+from console.http import Connections, Endpoint
+from lessons.actions import Calls, Shape
+from lessons.observation import CallSeen
+
+IDS = range(300, 400)
+"""Token ids that every vocabulary of ours has, as plain text."""
+
+
+@dataclass(slots=True)
+class Made:
+    """One call. ``task`` runs it; cancelled, it is a client that leaves."""
+
+    request_id: str
+    shape: Shape
+    answer: Answer
+    left: bool = False
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.task is not None and self.task.done()
+
+    def seen(self, worker_id: str) -> CallSeen:
+        answer = self.answer
+        error = "" if self.left or answer.ok else answer.error_code or "incomplete"
+        return CallSeen(
+            name=self.shape.name,
+            ok=answer.ok and not self.left,
+            error=error,
+            left=self.left,
+            ttft_s=answer.ttft_s,
+            gaps_s=tuple(answer.gaps_s),
+            duration_s=(answer.ended or time.monotonic()) - answer.started,
+            prompt_tokens=answer.prompt_tokens or 0,
+            cached_tokens=answer.cached_tokens or 0,
+            output_tokens=answer.output_tokens,
+            worker_id=worker_id,
+        )
+
+
+class Caller:
+    """Makes calls of one model. ``seed`` and how many calls went before decide what a prompt says, so that no two
+    prompts are alike but for the prefixes that are meant to be. ``keys`` by tier; "" is the key of who names none."""
+
+    def __init__(self, endpoint: Endpoint, keys: dict[str, str], model: str, seed: str) -> None:
+        self.keys = keys
+        self._connections = Connections(endpoint)
+        self._model = model
+        self._seed = seed
+        self._number = 0
+        self._calls: list[Made] = []
+        self._loops: set[asyncio.Task[None]] = set()
+
+    @property
+    def running(self) -> list[Made]:
+        return [made for made in self._calls if not made.over]
+
+    @property
+    def ended(self) -> list[Made]:
+        return [made for made in self._calls if made.over]
+
+    def forget_ended(self) -> None:
+        self._calls = self.running
+
+    def start(self, calls: Calls) -> asyncio.Task[None]:
+        """A task that ends when the last of the calls has ended."""
+        loop = asyncio.create_task(self._open(calls) if calls.rate else self._closed(calls))
+        self._loops.add(loop)
+        loop.add_done_callback(self._loops.discard)
+        return loop
+
+    async def all_over(self) -> None:
+        """Return when every call has ended, and no other is to come."""
+        while tasks := [*self._loops, *(made.task for made in self.running if made.task is not None)]:
+            await asyncio.wait(tasks)
+
+    async def leave(self) -> None:
+        """Close every stream, and start no other call."""
+        tasks = [*self._loops, *(made.task for made in self.running if made.task is not None)]
+        for made in self.running:
+            made.left = True
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def close(self) -> None:
+        await self.leave()
+        self._connections.close()
+
+    async def _closed(self, calls: Calls) -> None:
+        left = iter(range(calls.count))
+
+        async def caller() -> None:
+            for number in left:
+                await _over(self._begin(calls.calls[number % len(calls.calls)]))
+
+        await asyncio.gather(*(caller() for _ in range(min(calls.at_once, calls.count))))
+
+    async def _open(self, calls: Calls) -> None:
+        began = time.monotonic()
+        made = []
+        for number in range(calls.count):
+            await asyncio.sleep(max(0.0, began + number / calls.rate - time.monotonic()))
+            made.append(self._begin(calls.calls[number % len(calls.calls)]))
+        for each in made:
+            await _over(each)
+
+    def _begin(self, shape: Shape) -> Made:
+        self._number += 1
+        left = asyncio.Event()
+        pieces = 0
+
+        def on_text(_: str, __: float) -> None:
+            nonlocal pieces
+            pieces += 1
+            if shape.leave_after and pieces >= shape.leave_after:
+                left.set()
+
+        made = Made(f"{self._seed}-{self._number}-{shape.name}", shape, Answer(on_text))
+        made.task = asyncio.create_task(self._run(made, self._body(shape), left))
+        self._calls.append(made)
+        return made
+
+    async def _run(self, made: Made, body: dict[str, Any], left: asyncio.Event) -> None:
+        call = asyncio.create_task(self._call(made, body))
+        leaving = asyncio.create_task(left.wait())
+        try:
+            await asyncio.wait((call, leaving), return_when=asyncio.FIRST_COMPLETED)
+            made.left |= not call.done()
+        finally:
+            for task in (call, leaving):
+                task.cancel()
+            await asyncio.gather(call, leaving, return_exceptions=True)
+
+    async def _call(self, made: Made, body: dict[str, Any]) -> None:
+        try:
+            await made.answer.run(self._connections, "/completions", self.keys[made.shape.tier], body, made.request_id)
+        except Unreachable as error:
+            made.answer.error_code, made.answer.error_message = "unreachable", error.message
+
+    def _body(self, shape: Shape) -> dict[str, Any]:
+        own = Random(f"{self._seed}/{self._number}")
+        shared = Random(f"{self._seed}/{shape.name}")
+        prompt = shared.choices(IDS, k=shape.prefix_tokens) if shape.prefix_tokens else []
+        prompt += own.choices(IDS, k=shape.prompt_tokens - len(prompt))
+        body: dict[str, Any] = {
+            "model": self._model,
+            "prompt": prompt,
+            "max_tokens": shape.output_tokens,
+            "ignore_eos": True,
+            "stream": shape.stream,
+        }
+        return body | ({"stream_options": {"include_usage": True}} if shape.stream else {})
+
+
+async def _over(made: Made) -> None:
+    assert made.task is not None
+    await asyncio.wait((made.task,))

@@ -1,0 +1,140 @@
+"""A lesson on any terminal, line by line: what is typed goes to the player, what comes of it is printed."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterable
+
+from console.learn.screen import heading, outcome_lines, paragraph, question, title
+from console.learn.stage import PlatformStage
+from control_plane.contracts.errors import InvalidRequest
+from lessons.model import Check, Do, Lesson, Observe, Predict, Quiz, Show
+from lessons.player import NotYet, Player, Reply
+from lessons.progress import Progress, State
+
+Say = Callable[[str], None]
+
+KEYS = "Enter goes on · h hint · s skip · < back · r reset · q leave (and go on later) · ? this"
+
+_ASKS = {
+    "do": "Enter does it",
+    "predict": "your prediction",
+    "observe": "Enter runs it",
+    "check": "Enter looks whether it is done",
+    "quiz": "your answer",
+}
+
+
+async def typed() -> str:
+    """The next line from the terminal; "q" at its end."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(sys.stdin.fileno(), ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+    line = sys.stdin.readline()
+    return line.strip() if line else "q"
+
+
+class LinePlayer:
+    """``ask`` prints its text without a line's end."""
+
+    def __init__(self, lesson: Lesson, stage: PlatformStage, progress: Progress, say: Say, ask: Say) -> None:
+        self._stage = stage
+        self._player = Player(lesson, stage, progress)
+        self._say = say
+        self._ask = ask
+
+    async def go(self) -> None:
+        player = self._player
+        await player.start()
+        self._lines(heading(player.lesson, player.label))
+        self._say(f"   From another terminal: inferdeck get workers --home {self._stage.home}")
+        self._say(f"   {KEYS}")
+        await self._screen()
+        while True:
+            self._ask(self._prompt())
+            word = await typed()
+            if word == "q":
+                self._say("   kept: the same command goes on from here")
+                return
+            try:
+                if not await self._heard(word):
+                    self._say("")
+                    self._say(f"Lesson {player.lesson.number} is done.{self._skipped()}")
+                    return
+            except InvalidRequest as error:
+                self._say(f"   {error.message}")
+            except NotYet as error:
+                self._say(f"   {error.message}")
+
+    def _prompt(self) -> str:
+        waits = self._player.here.state is State.OPEN and self._at_end
+        return f"   [{_ASKS.get(self._player.step.kind, 'Enter') if waits else 'Enter'}] > "
+
+    @property
+    def _at_end(self) -> bool:
+        return self._player.page == len(self._player.step.words.pages) - 1
+
+    async def _heard(self, word: str) -> bool:
+        """False at the lesson's end."""
+        player = self._player
+        if word == "?":
+            self._say(f"   {KEYS}")
+        elif word == "h":
+            self._lines(paragraph(player.hint() or "There is no other hint."))
+        elif word == "<":
+            if player.back():
+                await self._screen()
+        elif word == "r":
+            await player.reset()
+            await self._screen()
+        elif word == "s":
+            self._tell(await player.skip())
+            return await self._on()
+        elif word:
+            self._tell(player.commit(word))
+            return await self._on() if isinstance(player.step, Predict) else True
+        elif self._at_end and player.here.state is State.OPEN and isinstance(player.step, Do | Observe | Check):
+            self._tell(await player.act())
+        else:
+            return await self._on()
+        return True
+
+    async def _on(self) -> bool:
+        if not await self._player.forward():
+            return False
+        await self._screen()
+        return True
+
+    async def _screen(self) -> None:
+        player = self._player
+        if player.page == 0:
+            self._say("")
+            self._say(title(player.lesson, player.index, player.label))
+        self._lines(paragraph(player.step.words.pages[player.page]))
+        if not self._at_end:
+            return
+        if isinstance(player.step, Predict | Quiz):
+            self._lines(question(player.step))
+        elif isinstance(player.step, Show):
+            self._tell(await player.show())
+        else:
+            self._tell(player.results())
+
+    def _tell(self, reply: Reply) -> None:
+        self._lines(outcome_lines(reply))
+        if reply.message:
+            self._lines(paragraph(reply.message))
+        self._lines(paragraph(reply.answer))
+
+    def _skipped(self) -> str:
+        skipped = self._player.record.skipped()
+        return f" {skipped} of {len(self._player.lesson.steps)} steps were skipped." if skipped else ""
+
+    def _lines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._say(line)

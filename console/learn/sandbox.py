@@ -1,0 +1,93 @@
+"""The platform that lessons play on: a home, ports and keys of its own, and gone when the lesson is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+from console.api_access import trust_of
+from console.facts import base_url
+from console.home import Home, State, read_key
+from console.http import Endpoint
+from console.launch import ControlPlane, Progress, wait_until_ready
+from console.stopping import stop
+from control_plane.contracts.errors import Unavailable
+from control_plane.contracts.fleet import Snapshot
+from lessons.actions import POOL
+from lessons.model import Sandbox
+
+START_S = 600.0
+"""A real engine may have to convert its model first."""
+
+
+class SandboxGone(Unavailable):
+    """The lesson's platform has ended by itself."""
+
+
+def settings_text(sandbox: Sandbox) -> str:
+    """As the control plane reads it. Strings, numbers and lists are written alike in TOML and in JSON."""
+    pool = {"name": POOL, "engine": sandbox.engine, "replicas": sandbox.replicas}
+    if sandbox.max_context:
+        pool["max_context"] = sandbox.max_context
+    lines = ["[gateway]", "port = 0", "[api]", "port = 0", "[router]", f'profile = "{sandbox.profile}"', "[[pool]]"]
+    lines += [f"{name} = {json.dumps(value)}" for name, value in pool.items()]
+    if sandbox.engine_args:
+        lines.append("[pool.engine_args]")
+        lines += [f"{json.dumps(name)} = {json.dumps(value)}" for name, value in sandbox.engine_args.items()]
+    return "\n".join(lines) + "\n"
+
+
+class RunningSandbox:
+    """Close it, or die, and nothing of it is left running."""
+
+    def __init__(self, home: Home, own: ControlPlane, sandbox: Sandbox) -> None:
+        self.home = home
+        self.sandbox = sandbox
+        self._own = own
+
+    @classmethod
+    async def start(cls, sandbox: Sandbox, progress: Progress) -> tuple[RunningSandbox, Snapshot]:
+        """Raises StartFailed, WrongSettings or RequestTimeout; then nothing is left."""
+        folder = Path(tempfile.mkdtemp(prefix="inferdeck-lesson-"))
+        config = folder / "lesson.toml"
+        made = None
+        try:
+            config.write_text(settings_text(sandbox), encoding="utf-8")
+            home = Home(folder)
+            made = cls(home, ControlPlane.start(home, config=config, detached=False), sandbox)
+            _, snapshot = await wait_until_ready(home, timeout_s=START_S, progress=progress, own=made._own)
+            return made, snapshot
+        except BaseException:
+            if made is not None:
+                await asyncio.shield(made.close())
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    @property
+    def state(self) -> State:
+        """Raises SandboxGone."""
+        state = self.home.running()
+        if state is None or not state.gateway_urls:
+            raise SandboxGone("the lesson's platform is gone", hint="inferdeck learn")
+        return state
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint.parse(base_url(self.state.gateway_urls[0]), trust_of(self.home))
+
+    @property
+    def key(self) -> str:
+        return read_key(Path(self.state.api_key_path))
+
+    async def close(self) -> None:
+        try:
+            if self.home.running() is not None:
+                await stop(self.home, grace_s=0.0)
+            self._own.let_go()
+            await self._own.ended()
+            await stop(self.home, grace_s=0.0)
+        finally:
+            shutil.rmtree(self.home.path, ignore_errors=True)

@@ -1,0 +1,343 @@
+"""The lessons' ``Stage`` on a real platform: what a lesson asks, through the doors that operators and callers use."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from console.api_access import ApiKey, models_of
+from console.client import OperatorClient
+from console.launch import Progress
+from console.learn.calls import Caller, Made
+from console.learn.sandbox import RunningSandbox, SandboxGone
+from console.learn.views import view_lines
+from control_plane.contracts.access import KeySpec
+from control_plane.contracts.errors import InferDeckError, NotFound, Unauthenticated
+from control_plane.contracts.failure import Failure, FailureKind
+from control_plane.contracts.fleet import Event, Snapshot, WorkerPhase
+from control_plane.contracts.policy_document import document_of
+from control_plane.contracts.step import BlockSnapshot, EngineStep, TraceMode
+from lessons.actions import POOL, Action, Calls, Cancel, Cordon, Heal, Inject, Scale, SetPolicy, Uncordon, Wait
+from lessons.model import Sandbox, View
+from lessons.observation import Observation
+
+SETTLE_S = 20.0
+"""How long counters may take to say what has happened already."""
+
+CHANGE_S = 120.0
+"""How long workers may take to come or go."""
+
+_POLL_S = 0.1
+
+
+class NotDone(InferDeckError):
+    """The platform did not come to the state that the lesson waited for."""
+
+
+class PlatformStage:
+    """Starts platforms as sandboxes ask for them; closed, it leaves none. Use it in ``async with``."""
+
+    def __init__(self, progress: Progress = lambda _: None) -> None:
+        self._progress = progress
+        self._running: RunningSandbox | None = None
+        self._caller: Caller | None = None
+        self._policy: dict[str, Any] = {}
+        self._keys: dict[str, str] = {}
+        self._turns = itertools.count(1)
+        self._marked_event = 0
+        self._marked_steps: dict[str, tuple[str, int]] = {}
+        self.starts = 0
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        await asyncio.shield(self.close())
+
+    async def close(self) -> None:
+        if self._caller is not None:
+            await self._caller.close()
+        if self._running is not None:
+            await self._running.close()
+        self._running = self._caller = None
+
+    @property
+    def home(self) -> str:
+        """The sandbox's home, for commands from another terminal."""
+        return str(self._on.home.path)
+
+    @property
+    def _on(self) -> RunningSandbox:
+        if self._running is None:
+            raise SandboxGone("the lesson has no platform yet")
+        return self._running
+
+    @property
+    def _calls(self) -> Caller:
+        if self._caller is None:
+            raise SandboxGone("the lesson has no platform yet")
+        return self._caller
+
+    @asynccontextmanager
+    async def _client(self) -> AsyncIterator[OperatorClient]:
+        async with OperatorClient(self._on.home.target()) as client:
+            yield client
+
+    async def start(self, sandbox: Sandbox, seed: int) -> str:
+        if not await self._is_put_back(sandbox):
+            await self.close()
+            self._running, _ = await RunningSandbox.start(sandbox, self._progress)
+            self.starts += 1
+            self._keys.clear()
+            async with self._client() as client:
+                if sandbox.policy:
+                    await client.access.set_policy(sandbox.policy)
+                self._policy = document_of(await client.access.policy())
+        snapshot = await self._snapshot()
+        if self._caller is not None:
+            await self._caller.close()
+        model = snapshot.models[0].name
+        keys = {"": self._on.key, **self._keys}
+        self._caller = Caller(self._on.endpoint, keys, model, f"{seed}-{next(self._turns)}")
+        return _label(snapshot)
+
+    async def _is_put_back(self, sandbox: Sandbox) -> bool:
+        """Whether there is one like this that could be made as new."""
+        running = self._running
+        if running is None or running.sandbox != sandbox or running.home.running() is None:
+            return False
+        # The fleet chooses who goes when it is scaled in, and lessons know their workers by name.
+        names = {worker.id for worker in (await self._snapshot()).workers}
+        if names != {f"{POOL}-{number}" for number in range(1, sandbox.replicas + 1)}:
+            return False
+        await self._put_back(sandbox)
+        return True
+
+    async def _put_back(self, sandbox: Sandbox) -> None:
+        """Whatever was done to it, by the lesson or by its learner, is undone."""
+        await self._calls.leave()
+        async with self._client() as client:
+            snapshot = await client.get_snapshot()
+            await asyncio.gather(*(_end(client, each.id) for each in snapshot.requests if each.phase.active))
+            await client.access.set_policy(document=json.dumps(self._policy))
+            await client.scale(POOL, sandbox.replicas)
+            for worker in snapshot.workers:
+                with contextlib.suppress(InferDeckError):  # one that is gone has nothing to put back
+                    await client.uncordon(worker.id)
+                    if sandbox.engine == "sim":
+                        await client.inject(worker.id, heal=True)
+        await self._until(lambda seen: _settled(seen, sandbox.replicas), "the sandbox is not as it was", CHANGE_S)
+        await self._at_rest()
+
+    async def act(self, action: Action) -> None:
+        if isinstance(action, Calls):
+            await self._call(action)
+        elif isinstance(action, Cancel):
+            await self._cancel(action.calls)
+        elif isinstance(action, Wait):
+            await self._calls.all_over()
+        else:
+            async with self._client() as client:
+                await self._operate(client, action)
+
+    async def _operate(
+        self, client: OperatorClient, action: SetPolicy | Cordon | Uncordon | Scale | Inject | Heal
+    ) -> None:
+        if isinstance(action, SetPolicy):
+            await client.access.set_policy(action.set)
+        elif isinstance(action, Cordon):
+            await client.cordon(action.worker)
+        elif isinstance(action, Uncordon):
+            await client.uncordon(action.worker)
+        elif isinstance(action, Heal):
+            await client.inject(action.worker, heal=True)
+        elif isinstance(action, Inject):
+            failure = Failure(FailureKind(action.kind), 0.0, action.for_s, action.factor)
+            await client.inject(action.worker, failure)
+        else:
+            await client.scale(POOL, action.replicas)
+            await self._until(lambda seen: _settled(seen, action.replicas), "the workers did not come", CHANGE_S)
+
+    async def _call(self, calls: Calls) -> None:
+        for tier in {shape.tier for shape in calls.calls} - {""}:
+            await self._give_key(tier)
+        before = len(self._calls.running) + len(self._calls.ended)
+        going = self._calls.start(calls)
+        if not calls.background:
+            await going
+            return
+
+        def there(seen: Snapshot) -> bool:
+            mine = [*self._calls.running, *self._calls.ended]
+            active = {request.id for request in seen.requests if request.phase.active}
+            begun = sum(
+                made.over or bool(made.answer.token_times if calls.heard else made.request_id in active)
+                for made in mine
+            )
+            return begun >= before + min(calls.count, calls.at_once)
+
+        await self._until(there, "the calls did not reach the platform", SETTLE_S)
+
+    async def _give_key(self, tier: str) -> None:
+        """Callers of the tier have a key, and the gateway knows it."""
+        if tier in self._keys:
+            return
+        async with self._client() as client:
+            new = await client.access.create_key(KeySpec(f"lesson-{tier}", tier=tier))
+        async with asyncio.timeout(SETTLE_S):
+            while True:
+                with contextlib.suppress(Unauthenticated):
+                    await models_of(self._on.endpoint, ApiKey(tier, new.key))
+                    break
+                await asyncio.sleep(_POLL_S)
+        self._keys[tier] = new.key
+        self._calls.keys[tier] = new.key
+
+    async def _cancel(self, name: str) -> None:
+        """Until none runs: some may be on their way in still."""
+
+        def mine() -> list[Made]:
+            return [made for made in self._calls.running if made.shape.name == name]
+
+        async with self._client() as client, asyncio.timeout(SETTLE_S):
+            while mine():
+                await asyncio.gather(*(_end(client, made.request_id) for made in mine()))
+                await asyncio.sleep(_POLL_S)
+
+    async def mark(self) -> None:
+        self._calls.forget_ended()
+        async with self._client() as client:
+            snapshot = await client.get_snapshot()
+            self._marked_event = max((event.seq for event in snapshot.events), default=0)
+            self._marked_steps = {}
+            for worker in snapshot.workers:
+                if worker.phase is WorkerPhase.READY and worker.info is not None:
+                    with contextlib.suppress(InferDeckError):
+                        told = await client.set_trace(worker.id, TraceMode.UNSPECIFIED)
+                        self._marked_steps[worker.id] = (worker.info.instance_id, told.step)
+
+    async def observe(self) -> Observation:
+        await self._at_rest()
+        async with self._client() as client:
+            snapshot = await client.get_snapshot(finished_requests=True)
+            policy = await client.access.policy()
+            events = await _events_since(client, self._marked_event)
+            steps: dict[str, tuple[EngineStep, ...]] = {}
+            blocks: dict[str, BlockSnapshot] = {}
+            lost = 0
+            for worker in snapshot.workers:
+                if worker.phase is not WorkerPhase.READY or worker.info is None:
+                    continue
+                instance, step = self._marked_steps.get(worker.id, ("", 0))
+                begin = step + 1 if instance == worker.info.instance_id else 1
+                with contextlib.suppress(InferDeckError):  # it may die in the middle of a lesson about that
+                    steps[worker.id], missed = await _steps_since(client, worker.id, begin)
+                    blocks[worker.id] = await client.blocks(worker.id)
+                    lost += missed
+        placed = {request.id: request.worker_id for request in snapshot.requests}
+        calls = tuple(made.seen(placed.get(made.request_id, "")) for made in self._calls.ended)
+        profile = policy.routing.profile or self._on.sandbox.profile
+        return Observation(snapshot, calls, steps, blocks, events, profile, lost)
+
+    async def show(self, view: View, of: str) -> tuple[str, ...]:
+        async with self._client() as client:
+            return await view_lines(client, view, of)
+
+    async def _at_rest(self) -> None:
+        """Until what has ended is told as ended, and engines have let go of it; what still runs is left alone."""
+        running = {made.request_id for made in self._calls.running}
+        over = {made.request_id for made in self._calls.ended}
+
+        async with self._client() as client:
+            try:
+                async with asyncio.timeout(SETTLE_S):
+                    while True:
+                        if await _quiet(client, running, over):
+                            return
+                        await asyncio.sleep(_POLL_S)
+            except TimeoutError:
+                return  # a worker that is stuck is what the lesson is about
+
+    async def _snapshot(self) -> Snapshot:
+        async with self._client() as client:
+            return await client.get_snapshot(finished_requests=True)
+
+    async def _until(self, fact: Callable[[Snapshot], bool], otherwise: str, within_s: float) -> None:
+        """Raises NotDone."""
+        try:
+            async with (
+                asyncio.timeout(within_s),
+                self._client() as client,
+                aclosing(client.watch(_POLL_S, finished_requests=True)) as snapshots,
+            ):
+                async for snapshot in snapshots:
+                    if fact(snapshot):
+                        return
+        except TimeoutError:
+            pass
+        raise NotDone(f"{otherwise} (waited {within_s:.0f} s)")
+
+
+async def _end(client: OperatorClient, request_id: str) -> None:
+    """It may have ended by itself."""
+    with contextlib.suppress(NotFound):
+        await client.cancel(request_id)
+
+
+async def _quiet(client: OperatorClient, running: set[str], over: set[str]) -> bool:
+    snapshot = await client.get_snapshot(finished_requests=True)
+    active = {request.id for request in snapshot.requests if request.phase.active}
+    known = {request.id for request in snapshot.requests}
+    # More calls than are kept as ended can't all be known.
+    if active - running or not (over <= known or len(known) >= 400):
+        return False
+    if running:
+        return True
+    for worker in snapshot.workers:
+        if worker.phase is WorkerPhase.READY:
+            with contextlib.suppress(InferDeckError):
+                if (await client.blocks(worker.id)).used_blocks:
+                    return False
+    return True
+
+
+async def _steps_since(client: OperatorClient, worker_id: str, begin: int) -> tuple[tuple[EngineStep, ...], int]:
+    """The steps from ``begin`` on, and how many of them were not kept."""
+    found: list[EngineStep] = []
+    lost = 0
+    async with aclosing(client.watch_steps(worker_id, begin, live=False)) as frames:
+        async for frame in frames:
+            found += (step for step in frame.steps if step.step >= begin)
+            lost = max(lost, frame.trace.first_kept - begin)
+    return tuple(found), lost
+
+
+async def _events_since(client: OperatorClient, seq: int) -> tuple[Event, ...]:
+    async with aclosing(client.events(seq)) as events:
+        return tuple([event async for event in events])
+
+
+def _settled(snapshot: Snapshot, replicas: int) -> bool:
+    ready = [worker for worker in snapshot.workers if worker.phase is WorkerPhase.READY]
+    return len(ready) == len(snapshot.workers) == replicas and any(gateway.ready for gateway in snapshot.gateways)
+
+
+def _label(snapshot: Snapshot) -> str:
+    infos = [worker.info for worker in snapshot.workers if worker.info is not None]
+    if not infos:
+        return "nothing yet"
+    info = infos[0]
+    name = "vLLM" if info.engine == "vllm" else info.engine
+    what = "simulated " if info.engine == "sim" else f"real {name} {info.engine_version} on "
+    model = f" · {info.model.name}" if info.model is not None and info.engine != "sim" else ""
+    return (
+        f"{what}{info.device.removeprefix('sim:')}{model} · {len(infos)} {'worker' if len(infos) == 1 else 'workers'}"
+    )

@@ -1,0 +1,45 @@
+"""Every lesson on a real platform, twice, as ``inferdeck learn verify`` plays it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from console.home import Home
+from console.learn.stage import PlatformStage
+from console.learn.verify import verify
+from lessons.catalogue import folders, write_new
+from lessons.loader import load
+from lessons.model import Sandbox
+
+
+@pytest.mark.parametrize("folder", folders(), ids=lambda folder: folder.name)
+async def test_a_lesson_shows_what_it_says(folder: Path) -> None:
+    async with PlatformStage() as stage:
+        assert await verify(load(folder), stage, lambda _: None) == []
+        assert stage.starts == 1
+
+
+async def test_nothing_is_left_of_a_lesson() -> None:
+    async with PlatformStage() as stage:
+        await stage.start(Sandbox(engine_args={"profile": "a100-80gb-llama-3.1-8b"}), 1)
+        home = Home(Path(stage.home))
+        assert home.running() is not None
+    assert home.running() is None
+    assert not home.leftovers()
+    assert home.state() is None
+
+
+async def test_a_lesson_whose_check_can_never_fail_is_found_out(tmp_path: Path) -> None:
+    folder = write_new("12-mine", tmp_path)
+    file = folder / "lesson.toml"
+    text = file.read_text().replace("open = true\nequals = 0", "equals = 1").replace("open = true\n", "")
+    file.write_text(text)
+    async with PlatformStage() as stage:
+        faults = await verify(load(folder), stage, lambda _: None)
+    assert faults == [
+        f"12-mine, {state}, {step}: its check holds before anything is done"
+        for state in ("fresh", "dirty")
+        for step in ("break", "repair")
+    ]

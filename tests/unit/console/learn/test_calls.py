@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import asyncio
+
+from console.http import Endpoint
+from console.learn.calls import Caller
+from lessons.actions import Calls, Shape
+from tests.unit.console.openai_server import Call, serving
+
+
+async def test_prompts_are_new_but_for_the_prefix_that_is_meant_to_be_shared() -> None:
+    calls: list[Call] = []
+
+    async def script(call: Call) -> None:
+        calls.append(call)
+        await call.answer(["a", "b"])
+
+    async with serving(script) as server:
+        caller = Caller(Endpoint.parse(server.url), {"": "key"}, "m", "7-1")
+        await caller.start(Calls((Shape("x", 20, 5, prefix_tokens=12), Shape("y", 9, 4, stream=False)), 4, at_once=4))
+        await caller.close()
+    bodies = {call.headers["x-request-id"]: call.body for call in calls}
+    assert sorted(bodies) == ["7-1-1-x", "7-1-2-y", "7-1-3-x", "7-1-4-y"]
+    first, second = bodies["7-1-1-x"], bodies["7-1-3-x"]
+    assert first["prompt"][:12] == second["prompt"][:12]
+    assert first["prompt"][12:] != second["prompt"][12:]
+    assert [len(body["prompt"]) for _, body in sorted(bodies.items())] == [20, 9, 20, 9]
+    assert (first["max_tokens"], first["stream"], bodies["7-1-2-y"]["stream"]) == (5, True, False)
+
+
+async def test_a_client_leaves_after_so_many_pieces_and_that_is_no_failure() -> None:
+    left = asyncio.Event()
+
+    async def script(call: Call) -> None:
+        await call.open_stream()
+        try:
+            while True:
+                await call.text("on ")
+                await asyncio.sleep(0)
+        except ConnectionError:
+            left.set()
+
+    async with serving(script) as server:
+        caller = Caller(Endpoint.parse(server.url), {"": "key"}, "m", "s")
+        await caller.start(Calls((Shape("x", leave_after=3),)))
+        await left.wait()
+        (made,) = caller.ended
+        await caller.close()
+    seen = made.seen("w-1")
+    assert (seen.left, seen.ok, seen.error, seen.worker_id) == (True, False, "", "w-1")
+    assert seen.output_tokens >= 3
+
+
+async def test_calls_in_the_background_run_until_their_clients_leave() -> None:
+    both = asyncio.Event()
+    came = 0
+
+    async def script(call: Call) -> None:
+        nonlocal came
+        came += 1
+        if came == 2:
+            both.set()
+        await call.open_stream()
+        await asyncio.Event().wait()
+
+    async with serving(script) as server:
+        caller = Caller(Endpoint.parse(server.url), {"": "key"}, "m", "s")
+        going = caller.start(Calls((Shape("x"),), count=5, at_once=2))
+        await both.wait()
+        await caller.leave()
+        assert going.done()
+        assert [made.seen("").left for made in caller.ended] == [True, True]
+        caller.forget_ended()
+        assert not caller.ended
+        await caller.close()
+
+
+async def test_where_nobody_answers_the_call_failed() -> None:
+    caller = Caller(Endpoint.parse("http://127.0.0.1:1"), {"": "key"}, "m", "s")
+    await caller.start(Calls((Shape("x"),)))
+    (made,) = caller.ended
+    assert (made.seen("").ok, made.seen("").error) == (False, "unreachable")
+    await caller.close()

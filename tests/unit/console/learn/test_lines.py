@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from console.learn import lines
+from lessons.loader import load
+from lessons.progress import Progress
+from tests.unit.lessons.folders import lesson_folder
+from tests.unit.lessons.scripted_stage import ScriptedStage
+
+
+class Terminal:
+    """What a learner types, and what is printed: each prompt ends in what was typed at it."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.said: list[str] = []
+        self.stage = ScriptedStage()
+        self.stage.home = "/a/home"
+        self.progress = Progress.read(tmp_path / "learn.json")
+        self._lesson = load(lesson_folder(tmp_path))
+        self._words: Iterator[str] = iter(())
+        monkeypatch.setattr(lines, "typed", self._typed)
+
+    async def _typed(self) -> str:
+        return next(self._words)
+
+    async def play(self, *words: str) -> str:
+        self.said.clear()
+        self._words = iter(words)
+        player = lines.LinePlayer(self._lesson, self.stage, self.progress, self.said.append, self.said.append)
+        await player.go()
+        return "\n".join(self.said)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    return Terminal(tmp_path, monkeypatch)
+
+
+async def test_a_lesson_from_its_first_screen_to_its_last(terminal: Terminal) -> None:
+    told = await terminal.play("", "", "0.06", "b", "", "", "a", "b", "", "", "", "", "s", "")
+    assert "inferdeck get workers --home /a/home" in told
+    assert "✓ right: predicted 60 ms · measured: 60 ms" in told
+    assert "The hint for who answers so." in told
+    assert "`inferdeck get workers` shows what is wrong." in told
+    assert "inferdeck uncordon w-1" in told
+    assert terminal.said[-1] == "Lesson 12 is done. 1 of 8 steps were skipped."
+    assert terminal.progress.lesson("12-my-lesson").finished
+
+
+async def test_leaving_keeps_everything_and_the_next_time_goes_on_from_there(terminal: Terminal) -> None:
+    told = await terminal.play("", "", "0.06", "b", "", "q")
+    assert told.endswith("kept: the same command goes on from here")
+    told = await terminal.play("<", "a", "", "q")
+    assert "12.4  observe" in told
+    assert "measured already" in told
+    assert "time to first token       60 ms" in told
+
+
+async def test_what_is_not_understood_is_told_and_nothing_is_lost(terminal: Terminal) -> None:
+    told = await terminal.play("nonsense", "", "", "soon", "", "h", "h", "?", "r", "q")
+    assert "nothing is asked here" in told
+    assert "'soon' is no number (s)" in told
+    assert "commit a prediction first" in told
+    assert "A hint for who asks for one." in told
+    assert "There is no other hint." in told
+    assert told.count("12.1  reveal") == 2
