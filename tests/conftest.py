@@ -34,19 +34,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     before all others: vLLM forks, and a fork while gRPC's threads run can hang. Of these, those that share one engine
     come first: a worker has one, so an engine that is stopped takes every child of its process with it. Those that have
     the engine's core in their own process come last: later engines would inherit what it has set there.
+
+    Lessons are long, too, and each has a platform of its own: they come next, one by one.
     """
     items.sort(
         key=lambda item: (
             not _on_real_vllm(item),
+            not _plays_a_lesson(item),
             item.get_closest_marker("forks") is None,
             "asker" not in getattr(item, "fixturenames", ()),
             item.get_closest_marker("core_here") is not None,
         )
     )
     for item in items:
-        module = item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group("real_vllm" if _on_real_vllm(item) else module))
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _group(item: pytest.Item) -> str:
+    if _on_real_vllm(item):
+        return "real_vllm"
+    return item.nodeid if _plays_a_lesson(item) else item.nodeid.partition("::")[0]
 
 
 def _on_real_vllm(item: pytest.Item) -> bool:
     return item.get_closest_marker("real_vllm") is not None or "real_vllm" in item.path.parts
+
+
+def _plays_a_lesson(item: pytest.Item) -> bool:
+    return item.nodeid.startswith("tests/lessons/")

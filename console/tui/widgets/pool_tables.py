@@ -134,7 +134,7 @@ POOLS: tuple[Column[Pool], ...] = (
     Column("ready", 12, _pool_state),
     Column("pool", 12, lambda pool, at: [(pool.name, at.look.palette.title)], grow=1),
     Column("model", 16, lambda pool, at: _text(pool.model, at.look), grow=1),
-    Column("desired", 7, lambda pool, at: _text(count(pool.desired), at.look), right=True),
+    Column("desired", 7, lambda pool, at: _text(count(pool.desired), at.look), rank=1, right=True),
     Column("band", 11, _band),
     Column("queued", 8, _queue, rank=1, grow=1),
     Column("observed", 8, lambda pool, at: _text(count(pool.observed), at.look), rank=2, right=True),
