@@ -15,7 +15,7 @@ demo: install
 
 test:
 	@.ci/install cpu dev
-	@.venv/bin/python -m pytest --numprocesses $(PROCESSES) --dist loadgroup
+	@.venv/bin/python -m pytest --numprocesses $(PROCESSES) --dist loadgroup --no-loadscope-reorder
 
 lint:
 	@.ci/install cpu dev

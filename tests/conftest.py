@@ -19,6 +19,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_STARTS_PROCESSES = ("tests/integration/platform/", "tests/integration/fleet/")
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """A PostgreSQL for all tests of this process: each takes a database of its own."""
@@ -35,12 +38,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     come first: a worker has one, so an engine that is stopped takes every child of its process with it. Those that have
     the engine's core in their own process come last: later engines would inherit what it has set there.
 
-    Lessons are long, too, and each has a platform of its own: they come next, one by one.
+    Lessons are long, too, and each has a platform of its own: they come next, one by one; then what starts platforms,
+    so that only short tests are left when one process after the other runs out of work.
     """
     items.sort(
         key=lambda item: (
             not _on_real_vllm(item),
             not _plays_a_lesson(item),
+            not item.nodeid.startswith(_STARTS_PROCESSES),
             item.get_closest_marker("forks") is None,
             "asker" not in getattr(item, "fixturenames", ()),
             item.get_closest_marker("core_here") is not None,

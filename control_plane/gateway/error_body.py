@@ -14,6 +14,10 @@ from control_plane.contracts.errors import (
     Unavailable,
 )
 
+_LONGEST_S = 60
+"""The longest wait a client is asked for; also what a call hears that can never fit: clients that know nothing of
+``x-should-retry`` come back seldom then."""
+
 _RETRY_AFTER_S = (5, 8)
 """Seconds between which a 503 without a better answer sends its callers away, so that they do not come back at once."""
 
@@ -36,8 +40,7 @@ def error_headers(error: InferDeckError) -> bytes:
     lines = b""
     if isinstance(error, Unauthenticated):
         lines += b"www-authenticate: Bearer\r\n"
-    # What can never fit is not to come again at any time.
-    if isinstance(error, Unavailable) or (isinstance(error, Throttled) and error.retry is not False):
+    if isinstance(error, Unavailable | Throttled):
         lines += b"retry-after: %d\r\n" % _retry_after(error)
     retry = error.retry
     if retry is None and isinstance(error, RequestCancelled):
@@ -50,5 +53,7 @@ def error_headers(error: InferDeckError) -> bytes:
 def _retry_after(error: InferDeckError) -> int:
     """Whole seconds, rounded up, 1 to 60: clients ignore 0 and refuse long waits."""
     if error.retry_after_s is None:
+        if error.retry is False:
+            return _LONGEST_S
         return random.randint(*_RETRY_AFTER_S)
-    return min(60, max(1, math.ceil(error.retry_after_s)))
+    return min(_LONGEST_S, max(1, math.ceil(error.retry_after_s)))

@@ -45,6 +45,7 @@ def test_an_event_is_one_line_whatever_the_message() -> None:
 def test_retry_after_is_whole_seconds_within_what_clients_obey() -> None:
     for seconds, shown in ((0.0, "1"), (0.2, "1"), (4.2, "5"), (600.0, "60")):
         assert headers(Throttled("x", retry_after_s=seconds)) == {"retry-after": shown}
+    assert headers(Throttled("x", retry=False)) == {"retry-after": "60", "x-should-retry": "false"}
     drawn = {headers(Unavailable("x"))["retry-after"] for _ in range(200)}
     assert drawn == {"5", "6", "7", "8"}
 

@@ -78,9 +78,9 @@ SENT, ABSENT = Wish("max_tokens", None), Wish("max_completion_tokens", 1024)
 
 
 def test_what_can_never_fit_is_not_to_be_tried_again() -> None:
-    """L02: never-satisfiable sets x-should-retry:false, and there is no time to wait for."""
+    """L02: every 429 has Retry-After; a never-satisfiable one sets x-should-retry:false, and waits for the longest."""
     error = throttled(Refusal(BOTH[1], "tpm", 0, 501, None), SENT)
-    assert error_headers(error) == b"x-should-retry: false\r\n"
+    assert error_headers(error) == b"retry-after: 60\r\nx-should-retry: false\r\n"
     assert error.message == (
         "Request too large: tokens per minute of this API key's tenant: limit 500, used 0, asked 501. "
         "It can never fit into this limit. Shorten the prompt, or lower max_tokens or n."
