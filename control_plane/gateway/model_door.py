@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import Final
 from urllib.parse import quote
 
@@ -20,6 +19,7 @@ from control_plane.contracts.model_choice import (
 )
 from control_plane.gateway.http.exchange import Exchange
 from control_plane.gateway.schema.generation import Generation
+from control_plane.gateway.session import session_of
 
 _OVERRIDE: Final = OVERRIDE.encode()
 _LONGEST: Final = 256
@@ -86,21 +86,10 @@ def ask_of(exchange: Exchange, generation: Generation, *, in_full: bool = False)
         generation.model,
         lambda: prompt_text(generation),
         override_of(exchange),
-        session_of(exchange.grant, generation),
+        session_of(exchange.grant.tenant, generation),
         generation.max_tokens,
         in_full,
     )
-
-
-def session_of(grant: Grant, generation: Generation) -> str:
-    """A name for the conversation, or else the user, that nobody else's call has; empty where there is neither."""
-    thread = generation.thread
-    kind, name = "conversation", thread.conversation_id if thread is not None else ""
-    if not name:
-        kind, name = "user", generation.user
-    if not name:
-        return ""
-    return sha256("\0".join((grant.tenant, kind, name)).encode()).hexdigest()[:32]
 
 
 def prompt_text(generation: Generation) -> PromptText:

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from control_plane.contracts.errors import InvalidRequest
 from control_plane.contracts.grant import Grant
 from control_plane.contracts.model_choice import ModelChoice, PromptText
-from control_plane.gateway.model_door import ask_of, choice_lines, override_of, prompt_text, session_of
+from control_plane.gateway.model_door import ask_of, choice_lines, override_of, prompt_text
 from control_plane.gateway.schema.generation import Generation, read_chat, read_completion
 from control_plane.gateway.schema.responses import read_response
+from control_plane.gateway.session import session_of
 from tests.unit.gateway.fakes import Wire, exchange_on
 
 GRANT = Grant("key-1", tenant="acme")
@@ -35,15 +36,9 @@ def test_what_is_asked_now_is_the_users_last_message_and_all_is_long() -> None:
     assert prompt_text(told) == PromptText("hi", 10)
 
 
-def test_a_session_is_the_conversation_or_else_the_user_of_one_tenant() -> None:
+def test_a_route_and_a_router_hear_of_the_same_session() -> None:
     talk = chat(("user", "hi"), conversation="conv_1", user="ann")
-    user = chat(("user", "hi"), user="ann")
-    assert session_of(GRANT, talk) == session_of(GRANT, chat(("user", "later"), conversation="conv_1"))
-    assert len({session_of(GRANT, talk), session_of(GRANT, user), session_of(Grant("k", tenant="b"), user)}) == 3
-    assert session_of(GRANT, chat(("user", "hi"), user="conv_1")) != session_of(GRANT, talk)
-    assert session_of(GRANT, chat(("user", "hi"))) == ""
-    assert "ann" not in session_of(GRANT, user)
-    assert session_of(GRANT, read_response({"model": "m", "input": "hi", "user": "ann"})) == session_of(GRANT, user)
+    assert ask_of(exchange_on(Wire(), grant=GRANT), talk).session == session_of("acme", talk) != ""
 
 
 @pytest.mark.parametrize(

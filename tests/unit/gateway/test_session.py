@@ -11,22 +11,32 @@ from control_plane.gateway.session import session_of
 CHAT: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 
 
-@pytest.mark.parametrize(
-    ("more", "session"),
-    [
-        ({}, ""),
-        ({"user": "ann"}, "acme\0ann"),
-        ({"user": ""}, ""),
-        ({"conversation": "conv_1"}, "conv_1"),
-        ({"conversation": "conv_1", "user": "ann"}, "conv_1"),
-    ],
-)
-def test_a_session_is_the_conversation_or_the_user_of_a_tenant(more: dict[str, Any], session: str) -> None:
-    assert session_of("acme", read_chat(CHAT | more)) == session
+def of(tenant: str = "acme", **more: Any) -> str:
+    return session_of(tenant, read_chat(CHAT | more))
+
+
+@pytest.mark.parametrize("more", [{}, {"user": ""}])
+def test_a_key_by_itself_is_no_session(more: dict[str, Any]) -> None:
+    assert of(**more) == ""
+
+
+def test_a_session_is_the_conversation_or_else_the_user() -> None:
+    assert of(conversation="conv_1") == of(conversation="conv_1", user="ann")
+    assert of(user="ann") not in ("", of(user="bob"), of(conversation="conv_1"))
+    assert of(user="conv_1") != of(conversation="conv_1")
+
+
+def test_no_two_tenants_share_one() -> None:
+    assert of("other", user="ann") != of(user="ann")
+    assert of("other", conversation="conv_1") != of(conversation="conv_1")
+
+
+def test_it_does_not_say_whose_it_is() -> None:
+    assert not any(word in of(user="ann") for word in ("acme", "ann"))
+    assert "conv_1" not in of(conversation="conv_1")
 
 
 def test_every_kind_of_call_has_its_user() -> None:
     completion = read_completion({"model": "m", "prompt": "hi", "user": "ann"})
     response = read_response({"model": "m", "input": "hi", "user": "ann"})
-    assert session_of("t", completion) == session_of("t", response) == "t\0ann"
-    assert session_of("other", completion) != session_of("t", completion)
+    assert session_of("acme", completion) == session_of("acme", response) == of(user="ann")
