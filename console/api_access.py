@@ -80,7 +80,7 @@ def trust_of(home: Home) -> Trust:
     state = home.state()
     if state is not None and state.gateway_certificate:
         return Trust(pinned=state.gateway_certificate)
-    own = Path(state.gateway_ca) if state is not None and state.gateway_ca else home.path / "tls" / "ca.pem"
+    own = Path(state.gateway_ca) if state is not None and state.gateway_ca else home.folder.tls / "ca.pem"
     return Trust(str(own)) if own.exists() else Trust()
 
 

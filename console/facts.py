@@ -48,7 +48,7 @@ def fact_lines(home: Home, state: State, snapshot: Snapshot) -> list[tuple[str, 
             ("model", f"{pool.model} · {figures.plural(pool.ready, 'worker')} · {', '.join(engines) or pool.engine}")
         )
     lines.append(("operators", f"{state.api_address} · key in {shown_path(Path(state.operator_key_path))}"))
-    lines.append(("logs", shown_path(home.path / "logs")))
+    lines.append(("logs", shown_path(home.folder.logs)))
     return lines
 
 

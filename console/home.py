@@ -14,6 +14,7 @@ from pathlib import Path
 from console.leftovers import Leftover, leftovers
 from control_plane.contracts.addresses import is_loopback
 from control_plane.contracts.errors import InvalidRequest, Unauthenticated, Unavailable
+from control_plane.contracts.home import Home as HomeFolder
 from control_plane.contracts.worker_spec import start_ticks
 
 
@@ -71,21 +72,25 @@ class Home:
     @classmethod
     def find(cls, path: str | os.PathLike[str] | None = None) -> Home:
         """The home that was named, else ``$INFERDECK_HOME``, else ``~/.inferdeck``."""
-        named = path or os.environ.get("INFERDECK_HOME") or "~/.inferdeck"
-        return cls(Path(named).expanduser().absolute())
+        return cls(HomeFolder.resolve(path).root)
+
+    @property
+    def folder(self) -> HomeFolder:
+        """Where what lies in it."""
+        return HomeFolder(self.path)
 
     @property
     def state_path(self) -> Path:
-        return self.path / "state.json"
+        return self.folder.state
 
     @property
     def settings_path(self) -> Path:
         """What the last control plane ran with."""
-        return self.path / "run" / "settings.json"
+        return self.folder.settings
 
     @property
     def api_key_path(self) -> Path:
-        return self.path / "api.key"
+        return self.folder.api_key
 
     def own_key_path(self) -> Path:
         """The API key that the home's own callers have, where the control plane says it is."""
@@ -94,11 +99,11 @@ class Home:
 
     @property
     def operator_key_path(self) -> Path:
-        return self.path / "operator.key"
+        return self.folder.operator_key
 
     @property
     def log_path(self) -> Path:
-        return self.path / "logs" / "control-plane.log"
+        return self.folder.log("control-plane")
 
     @property
     def shown(self) -> str:
@@ -123,7 +128,7 @@ class Home:
     def leftovers(self) -> list[Leftover]:
         """What runs of the platform beside the control plane, or without it."""
         state = self.state()
-        return leftovers(self.path, state.pid if state is not None else 0)
+        return leftovers(self.folder, state.pid if state is not None else 0)
 
     def gateway_urls(self) -> list[str]:
         """Where the platform's gateways listen, with or without a control plane."""
@@ -201,5 +206,5 @@ def target_for(
     own = state is not None and state.api_secure and state.api_address == server
     credentials = operator_cert_file or ""
     if not credentials and (own or not is_loopback(host)):
-        credentials = str(home.path / "tls" / "peers" / "operator.pem")
+        credentials = str(home.folder.tls / "peers" / "operator.pem")
     return Target(server, read_key(path), server, credentials)

@@ -105,7 +105,7 @@ class ControlPlane:
 
     def log_tail(self, name: str, lines: int) -> list[str]:
         """The last lines of a log, of those written since the start."""
-        return tail_of(self.home.path / "logs" / name, lines, self.log_starts.get(name, 0))
+        return tail_of(self.home.folder.logs / name, lines, self.log_starts.get(name, 0))
 
     def failure(self, code: int) -> InferDeckError:
         """Why it ended, out of what it wrote."""

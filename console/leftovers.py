@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from control_plane.contracts.home import Home
 from control_plane.contracts.worker_spec import alive, start_ticks
 
 
@@ -28,12 +29,12 @@ class Leftover:
         return alive(self.pid, self.ticks)
 
 
-def leftovers(home: Path, control_plane: int = 0) -> list[Leftover]:
+def leftovers(home: Home, control_plane: int = 0) -> list[Leftover]:
     """The live processes that the records and command lines in a home's folder speak of, but for the control plane's
     pid."""
     found: dict[int, Leftover] = {}
-    for kind in ("gateway", "router", "worker"):
-        for path in sorted((home / "run" / f"{kind}s").glob("*.json")):
+    for kind, folder in (("gateway", home.gateways), ("router", home.routers), ("worker", home.workers)):
+        for path in sorted(folder.glob("*.json")):
             if not path.name.endswith(".spec.json") and (entry := _recorded(path, kind)) is not None and entry.alive:
                 found[entry.pid] = entry
     for entry in _by_command_line(home, control_plane):
@@ -57,9 +58,9 @@ def _recorded(path: Path, kind: str) -> Leftover | None:
         return None
 
 
-def _by_command_line(home: Path, control_plane: int) -> Iterator[Leftover]:
+def _by_command_line(home: Home, control_plane: int) -> Iterator[Leftover]:
     """Gateways, routers and workers that have no record yet. An exact argument names the home, or a spec inside it."""
-    root = str(home)
+    root = str(home.root)
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():
             continue
@@ -69,7 +70,7 @@ def _by_command_line(home: Path, control_plane: int) -> Iterator[Leftover]:
             continue
         module = words[words.index("-m") + 1] if "-m" in words[:-1] else ""
         ours = (module == "control_plane" and ("gateway" in words or "router" in words) and root in words) or (
-            module == "workers" and any(word.startswith(f"{root}/run/workers/") for word in words)
+            module == "workers" and any(word.startswith(f"{home.workers}/") for word in words)
         )
         pid = int(entry.name)
         if ours and (ticks := start_ticks(pid)) and pid != control_plane:

@@ -82,8 +82,8 @@ async def _end(left: list[Leftover], *, hard: bool) -> None:
 
 def _remove_records(home: Home) -> None:
     """What would make the next start believe that something runs."""
-    for folder in ("workers", "gateways", "routers"):
-        for path in (home.path / "run" / folder).glob("*.json"):
+    for folder in (home.folder.workers, home.folder.gateways, home.folder.routers):
+        for path in folder.glob("*.json"):
             path.unlink(missing_ok=True)
     if home.running() is None:
         home.state_path.unlink(missing_ok=True)

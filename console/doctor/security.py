@@ -47,7 +47,7 @@ def mutual_tls(settings: Settings) -> Finding:
 
 def certificates(home: Home) -> list[Finding]:
     """Private keys of the home's own authority that others can read; nothing where it has none."""
-    folder = home.path / "tls"
+    folder = home.folder.tls
     private = [
         path
         for path in (folder / "ca.key", *sorted(folder.glob("**/*.pem")))

@@ -86,7 +86,7 @@ class Tour:
         if isinstance(error, StartFailed) and error.log:
             self._tail("what it wrote last", error.log)
             return
-        for path in sorted((stage.home.path / "logs").glob("*.log")):
+        for path in sorted(stage.home.folder.logs.glob("*.log")):
             lines = [text for line in tail_of(path, TAIL_LINES) for text in readable(line)]
             self._tail(path.name, lines)
 

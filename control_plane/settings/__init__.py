@@ -3,7 +3,7 @@
 Two variables of the environment count, ``INFERDECK_HOME`` and ``INFERDECK_CACHE``; all else comes from one TOML file.
 """
 
-from control_plane.settings.home import Home
+from control_plane.contracts.home import Home
 from control_plane.settings.model import (
     ApiSettings,
     GatewaySettings,

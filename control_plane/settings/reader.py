@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from control_plane.contracts.addresses import MutualTls
 from control_plane.contracts.errors import SettingsError
+from control_plane.contracts.home import Home
 from control_plane.contracts.toml_places import KeyPath, Place, key_places, place_of
-from control_plane.settings.home import Home
 from control_plane.settings.model import (
     BUILTIN_SOURCE,
     ApiSettings,

@@ -109,7 +109,7 @@ def _console(home: Home, config: Path | None) -> int:
 
 def _own_config(home: Home) -> Path | None:
     """The home's settings where it has some, else the demo's: any free port."""
-    if (home.path / "config.toml").exists():
+    if (home.folder.config).exists():
         return None
     path = home.path / "run" / "demo.toml"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

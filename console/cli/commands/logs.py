@@ -100,7 +100,7 @@ def _line(line: str, name: str, output: Format) -> None:
 def log_files(home: Home) -> dict[str, Path]:
     """The logs that lie in a home, by the name of what wrote them."""
     found = {}
-    for path in sorted((home.path / "logs").glob("*.log")):
+    for path in sorted(home.folder.logs.glob("*.log")):
         found[path.stem.removeprefix("worker-").removeprefix("gateway-").removeprefix("router-")] = path
     return found
 

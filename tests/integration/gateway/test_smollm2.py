@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from control_plane.contracts.call import TokenizerBundle
 from control_plane.contracts.errors import InvalidRequest
+from control_plane.contracts.home import Home
 from control_plane.gateway.prompt.model_prompt import ModelPrompt
-from control_plane.settings.home import Home
 from workers.weights import resolve
 
 pytestmark = pytest.mark.real_vllm

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from console.learn.sandbox import settings_text
-from control_plane.settings.home import Home
+from control_plane.contracts.home import Home
 from control_plane.settings.reader import load_settings
 from lessons.catalogue import folders
 from lessons.loader import load

@@ -1,4 +1,7 @@
-"""The folder that one fleet lives in: state, keys, logs, records of its processes."""
+"""The folder that one fleet lives in: state, keys, logs, records of its processes.
+
+The control plane writes there, and the console on the same machine finds it there: where what is stands here only.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ class Home:
     cache_source: str = "default"
 
     @classmethod
-    def resolve(cls, root: str | Path | None = None) -> Home:
+    def resolve(cls, root: str | os.PathLike[str] | None = None) -> Home:
         """The home given, else ``$INFERDECK_HOME``, else ``~/.inferdeck``; the cache likewise."""
         env = os.environ.get("INFERDECK_HOME")
         if root:
