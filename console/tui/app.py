@@ -67,6 +67,7 @@ from console.tui.screens.deck_modal import DeckModal
 from console.tui.screens.deck_screen import DeckScreen
 from console.tui.screens.help import HelpScreen
 from console.tui.screens.scale import ScaleScreen
+from console.tui.subscription import Subscription
 from console.tui.theme import THEME
 from control_plane.contracts.step import TraceMode
 
@@ -113,12 +114,10 @@ class ConsoleApp(App[int]):
         self._frozen: View | None = None
         self._trouble = ""
         self._painted = float("-inf")
-        self._reading: tuple[str, object] = ("", None)
-        self._log_reader: Worker[None] | None = None
-        self._watching: tuple[str, object] = ("", None)
-        self._step_watcher: Worker[None] | None = None
-        self._key_reader: tuple[object | None, Worker[None] | None] = (None, None)
-        self._decision_reader: tuple[object | None, Worker[None] | None] = (None, None)
+        self._log_feed = self._subscription("log")
+        self._step_feed = self._subscription("steps")
+        self._key_feed = self._subscription("keys")
+        self._decision_feed = self._subscription("decisions")
         self.register_theme(THEME)
         self.theme = self.look.theme
         self.set_class(self.look.plain, "-plain")
@@ -147,6 +146,9 @@ class ConsoleApp(App[int]):
     def _start(self, group: str, work: Callable[[], Any]) -> Worker[None]:
         """Background work; it is made only when it really starts."""
         return self.run_worker(work, group=group)
+
+    def _subscription(self, group: str) -> Subscription:
+        return Subscription(partial(self._start, group))
 
     def action_leave(self) -> None:
         self.exit(0)
@@ -215,12 +217,13 @@ class ConsoleApp(App[int]):
         self.tell(f"drain {message.worker_id}: {message.error}", "error", f"drain {message.worker_id}")
 
     def on_log_read(self, message: LogRead) -> None:
-        if self.is_running and message.target == self._reading[0] and (current := self._navigator.current) is not None:
+        current = self._navigator.current if self.is_running else None
+        if current is not None and message.target == self._log_feed.target:
             current.read(message)
 
     def on_stepped(self, message: Stepped) -> None:
         current = self._navigator.current if self.is_running else None
-        if current is not None and message.worker_id == self._watching[0]:
+        if current is not None and message.worker_id == self._step_feed.target:
             current.stepped(message)
 
     def on_timed(self, message: Timed) -> None:
@@ -265,40 +268,20 @@ class ConsoleApp(App[int]):
         self._navigator.previous()
 
     def read_log(self, target: str, reader: object) -> None:
-        if self._reading == (target, reader):
-            return
-        if self._log_reader is not None:
-            self._log_reader.cancel()
-        self._reading, self._log_reader = (target, reader), None
-        if target:
-            self._log_reader = self._start("log", partial(follow, self._feed, target, self.post_message))
+        work = partial(follow, self._feed, target, self.post_message)
+        self._log_feed.want(target, reader, work if target else None)
 
     def watch_steps(self, worker_id: str, reader: object) -> None:
-        if self._watching == (worker_id, reader):
-            return
-        if self._step_watcher is not None:
-            self._step_watcher.cancel()
-        self._watching, self._step_watcher = (worker_id, reader), None
-        if worker_id:
-            self._step_watcher = self._start("steps", partial(follow_steps, self._feed, worker_id, self.post_message))
+        work = partial(follow_steps, self._feed, worker_id, self.post_message)
+        self._step_feed.want(worker_id, reader, work if worker_id else None)
 
     def read_keys(self, reader: object | None) -> None:
-        before, running = self._key_reader
-        if before is reader:
-            return
-        if running is not None:
-            running.cancel()
-        wanted = partial(follow_keys, self._feed, self.post_message, every_s=self._keys_s)
-        self._key_reader = (reader, self._start("keys", wanted) if reader is not None else None)
+        work = partial(follow_keys, self._feed, self.post_message, every_s=self._keys_s)
+        self._key_feed.want("", reader, work if reader is not None else None)
 
     def read_decisions(self, reader: object | None) -> None:
-        before, running = self._decision_reader
-        if before is reader:
-            return
-        if running is not None:
-            running.cancel()
-        wanted = partial(follow_decisions, self._feed, self.post_message)
-        self._decision_reader = (reader, self._start("decisions", wanted) if reader is not None else None)
+        work = partial(follow_decisions, self._feed, self.post_message)
+        self._decision_feed.want("", reader, work if reader is not None else None)
 
     def ask_explanation(self, request_id: str) -> None:
         self._start("explanation", partial(ask_explanation, self._feed, request_id, self.post_message))

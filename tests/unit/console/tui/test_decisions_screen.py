@@ -63,12 +63,12 @@ async def test_what_cannot_be_told_is_said() -> None:
 
 async def test_nobody_asks_for_decisions_that_are_not_looked_at() -> None:
     async with console(decided=DECIDED) as seen:
-        assert seen.app._decision_reader == (None, None)
+        assert seen.app._decision_feed.running is None
         await opened(seen, "decisions", "req-1384")
-        asking = seen.app._decision_reader[1]
+        asking = seen.app._decision_feed.running
         assert asking is not None
         await seen.command("workers")
-        assert seen.app._decision_reader == (None, None)
+        assert seen.app._decision_feed.running is None
         assert asking.is_cancelled or asking.is_finished
 
 

@@ -65,10 +65,10 @@ async def test_a_pause_freezes_the_rows() -> None:
 
 async def test_nobody_asks_for_keys_that_are_not_looked_at() -> None:
     async with console() as seen:
-        assert seen.app._key_reader == (None, None)
+        assert seen.app._key_feed.running is None
         await opened(seen)
-        asking = seen.app._key_reader[1]
+        asking = seen.app._key_feed.running
         assert asking is not None
         await seen.command("workers")
-        assert seen.app._key_reader == (None, None)
+        assert seen.app._key_feed.running is None
         assert asking.is_cancelled or asking.is_finished
