@@ -1,7 +1,8 @@
 """The operators' API from the outside: every call of ``v1/operator.proto``, in contract dataclasses.
 
-The console's only door to the control plane, and the only module of it that sees generated stubs. Errors are the
-tree of ``contracts/errors.py``; ``Unreachable`` means that nobody answers.
+The console's only door to the control plane: it and the clients that it has (``access_client``, ``history_client``,
+``decision_client``) are all of the console that sees generated stubs. Errors are the tree of ``contracts/errors.py``;
+``Unreachable`` means that nobody answers.
 """
 
 from __future__ import annotations
