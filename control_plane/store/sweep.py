@@ -24,6 +24,9 @@ LONGEST_TURN_S: Final = 24 * 3600.0
 KEEP_RESPONSES_S: Final = 30 * 24 * 3600.0
 """How long a stored response is kept that belongs to no conversation."""
 
+MOST_RESPONSES: Final = 100_000
+"""How many of them are kept for a tenant: the newest."""
+
 _TRY_S: Final = 60.0
 
 log = logging.getLogger(__name__)
@@ -40,6 +43,7 @@ def sweep(journals: Path, turns: Turns, patience: Patience) -> int:
     if closed:
         log.warning("turns of dead gateways were closed", extra={"turns": closed})
     pruned = _try(lambda: patience.try_for(_TRY_S, lambda: turns.prune(now - KEEP_RESPONSES_S)))
+    pruned += _try(lambda: patience.try_for(_TRY_S, lambda: turns.keep_newest(MOST_RESPONSES)))
     if pruned:
         log.info("old responses were deleted", extra={"responses": pruned})
     return closed

@@ -25,6 +25,7 @@ LOST: Final = "gateway_lost"
 _of = turns.c
 _items = conversation_items.c
 _RUNNING = str(TurnStatus.IN_PROGRESS)
+_alone = sa.and_(_of.conversation_id.is_(None), _of.status != _RUNNING)
 
 
 class Turns:
@@ -185,10 +186,33 @@ class Turns:
 
     def prune(self, older_than_unix: float) -> int:
         """Delete stored responses that belong to no conversation; how many there were."""
-        old = sa.and_(_of.conversation_id.is_(None), _of.created_unix < older_than_unix, _of.status != _RUNNING)
+        return self._delete(sa.and_(_alone, _of.created_unix < older_than_unix))
+
+    def keep_newest(self, most: int) -> int:
+        """Delete each tenant's oldest stored responses that belong to no conversation, beyond so many of them; how many
+        there were."""
+        many = sa.select(_of.tenant).where(_alone).group_by(_of.tenant).having(sa.func.count() > most)
         with self._database.transaction() as connection:
-            connection.execute(conversation_items.delete().where(_items.turn_id.in_(sa.select(_of.id).where(old))))
-            return connection.execute(turns.delete().where(old)).rowcount
+            tenants = connection.execute(many).scalars().all()
+        return sum(self._keep_newest(tenant, most) for tenant in tenants)
+
+    def _keep_newest(self, tenant: str, most: int) -> int:
+        """A transaction for each: whoever calls meanwhile waits for no more than one of them."""
+        place = sa.tuple_(_of.created_unix, _of.id)
+        own = sa.and_(_alone, _of.tenant == tenant)
+        newest_first = (_of.created_unix.desc(), _of.id.desc())
+        query = sa.select(_of.created_unix, _of.id).where(own).order_by(*newest_first).offset(most).limit(1)
+        with self._database.transaction() as connection:
+            first = connection.execute(query).one_or_none()
+        if first is None:
+            return 0
+        mark = sa.tuple_(sa.literal(first.created_unix, sa.Float), sa.literal(first.id))
+        return self._delete(sa.and_(own, place <= mark))
+
+    def _delete(self, which: sa.ColumnElement[bool]) -> int:
+        with self._database.transaction() as connection:
+            connection.execute(conversation_items.delete().where(_items.turn_id.in_(sa.select(_of.id).where(which))))
+            return connection.execute(turns.delete().where(which)).rowcount
 
 
 def _exists(connection: sa.Connection, turn_id: str) -> bool:

@@ -214,6 +214,30 @@ def test_responses_are_chained(conversations: Conversations, turns: Turns) -> No
         turns.get("acme", "turn_2")
 
 
+def test_of_many_responses_each_tenant_keeps_the_newest(turns: Turns) -> None:
+    for number in range(1, 6):
+        turns.begin(turn(number, conversation_id="", created_unix=float(number // 2)))
+    for number in (1, 2, 3, 4):
+        turns.end(f"turn_{number}", TurnEnd(TurnStatus.COMPLETED, "a"))
+    turns.begin(turn(6, conversation_id="", created_unix=0.0, tenant="other"))
+    turns.end("turn_6", TurnEnd(TurnStatus.COMPLETED, "a"))
+    assert turns.keep_newest(4) == 0
+    assert turns.keep_newest(2) == 2
+    assert [turns.get("acme", f"turn_{number}").answer is not None for number in (3, 4, 5)] == [True, True, True]
+    for number in (1, 2):
+        with pytest.raises(NotFound):
+            turns.get("acme", f"turn_{number}")
+    assert turns.get("other", "turn_6").messages
+
+
+def test_responses_of_conversations_are_not_thinned_out(conversations: Conversations, turns: Turns) -> None:
+    for number in (1, 2):
+        turns.begin(turn(number))
+        turns.end(f"turn_{number}", TurnEnd(TurnStatus.COMPLETED, "a"))
+    assert turns.keep_newest(0) == 0
+    assert len(told(conversations)) == 4
+
+
 def test_a_long_chain_is_read_at_once(turns: Turns) -> None:
     for number in range(1, 301):
         before = f"turn_{number - 1}" if number > 1 else ""
