@@ -17,7 +17,6 @@ import random
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from control_plane.contracts.call import CallHandle, RoutedCall
 from control_plane.contracts.errors import DropReason, InferDeckError, InternalError, Unavailable
@@ -28,6 +27,7 @@ from control_plane.contracts.worker import Delta, Done, Finish, FinishReason, Sa
 from control_plane.gateway.answer.heading import Heading
 from control_plane.gateway.answer.sinks import CLIENT_LEFT, KeptStreamSink, PlainSink, Sink, StreamSink
 from control_plane.gateway.api import Api
+from control_plane.gateway.desk import Desk
 from control_plane.gateway.flow import flow_of
 from control_plane.gateway.history.call_memory import CallMemory
 from control_plane.gateway.http.exchange import Exchange
@@ -40,9 +40,6 @@ from control_plane.gateway.prompt.model_prompt import ModelPrompt
 from control_plane.gateway.prompt.models import Waiter
 from control_plane.gateway.schema.generation import Generation
 from control_plane.gateway.session import session_of
-
-if TYPE_CHECKING:
-    from control_plane.gateway.desk import Desk
 
 log = logging.getLogger(__name__)
 

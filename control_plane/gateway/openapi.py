@@ -10,8 +10,6 @@ from typing import Any, Protocol
 from control_plane.gateway.schema import answers
 from control_plane.gateway.schema.operation import JSON_TYPE, Operation
 
-DOCUMENT = Operation("This document.", {JSON_TYPE: {"type": "object"}})
-
 
 class Described(Protocol):
     """A route, as far as the document goes."""

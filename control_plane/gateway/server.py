@@ -29,9 +29,8 @@ from control_plane.contracts.errors import DropReason, Unavailable
 from control_plane.contracts.fleet import GatewayStats
 from control_plane.gateway.app import GatewayApp
 from control_plane.gateway.auth import KeyGate, Keys
-from control_plane.gateway.calls import Call
 from control_plane.gateway.cors import Cors
-from control_plane.gateway.desk import Desk
+from control_plane.gateway.desk import Active, Desk
 from control_plane.gateway.figures import Figures
 from control_plane.gateway.history.history import History
 from control_plane.gateway.http.certificate import ServerCertificate
@@ -39,8 +38,10 @@ from control_plane.gateway.http.listener import Listener, bind
 from control_plane.gateway.limits.limiter import Limiter
 from control_plane.gateway.limits.shared import SharedCounts
 from control_plane.gateway.options import GatewayOptions
+from control_plane.gateway.pages import Pages
 from control_plane.gateway.prompt.lanes import Lanes
 from control_plane.gateway.prompt.models import ModelPrompts
+from control_plane.gateway.route_table import route_table
 from control_plane.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -68,7 +69,7 @@ class Gateway:
         self._keys = keys
         self._registry = registry
         self._figures = Figures()
-        self._active: dict[str, Call] = {}
+        self._active: dict[str, Active] = {}
         self._limiter: Limiter | None = None
         self._router: Router | None = None
         self._listener: Listener | None = None
@@ -136,8 +137,8 @@ class Gateway:
         shared = self._shared(name)
         self._limiter = limiter = Limiter(shared, name=name, window_s=self._options.limit_window_s)
         desk = Desk(router, prompts, lanes, figures, self._options.wait_s, self._active, limiter, self._history)
-        cors = Cors(self._options.cors_origins)
-        app = GatewayApp(router, gate, desk, figures, self._registry, self.started_unix, cors)
+        pages = Pages(router, self._registry, self.started_unix)
+        app = GatewayApp(route_table(desk, pages), gate, desk, figures, Cors(self._options.cors_origins))
         self._listener = listener = Listener(app, self._socket, self._options.limits, self.certificate)
         figures.gauges = {
             metrics.GATEWAY_IN_FLIGHT: lambda: len(self._active),
@@ -174,7 +175,7 @@ class Gateway:
         try:
             await stop.wait()
             stopping = Unavailable("The gateway is stopping.", reason=DropReason.DRAINING)
-            app.closing = True
+            pages.closing = True
             listener.stop_accepting()
             prompts.give_up(stopping)
             if not await _within(grace_s, listener.drained()):

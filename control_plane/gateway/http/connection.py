@@ -12,7 +12,7 @@ import asyncio
 import math
 import time
 from collections import deque
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import NoReturn, cast
 
 import httptools
 
@@ -25,10 +25,8 @@ from control_plane.contracts.errors import (
 )
 from control_plane.gateway.http.exchange import Exchange
 from control_plane.gateway.http.head import Head, body_too_large, too_large, without_offer
+from control_plane.gateway.http.host import Host
 from control_plane.gateway.http.outflow import Outflow
-
-if TYPE_CHECKING:
-    from control_plane.gateway.http.listener import Listener
 
 _NEVER = math.inf
 
@@ -40,10 +38,10 @@ class _Refused(Exception):
 class Connection(asyncio.Protocol):
     """A connection answers its requests in their order, one at a time; pipelined ones wait."""
 
-    def __init__(self, listener: Listener) -> None:
-        self._listener = listener
-        self._app = listener.app
-        self._limits = listener.limits
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._app = host.app
+        self._limits = host.limits
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._outflow: Outflow = cast(Outflow, None)
@@ -54,7 +52,7 @@ class Connection(asyncio.Protocol):
         self._refusal: InferDeckError | None = None
         self._in_head = False
         self._raw_head = 0
-        self._head = Head(listener.limits)
+        self._head = Head(host.limits)
         self._arrival_unix = 0.0
         self._arrival_mono = 0.0
         self._body_size = 0
@@ -74,10 +72,10 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._outflow = Outflow(self._transport, carrier, self._limits.stall_s)
         self.receive_deadline = time.monotonic() + self._limits.head_s
-        self._listener.opened(self)
+        self._host.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._listener.closed(self)
+        self._host.closed(self)
         self._deaf = True
         self.receive_deadline = self.output_due = _NEVER
         exchanges = [self._current, *self._waiting, self._incoming]
@@ -175,7 +173,7 @@ class Connection(asyncio.Protocol):
         elif exchange.method != b"POST":
             # Nothing else here takes a body: it is read, and not kept.
             return
-        elif not self._listener.hold(len(body)):
+        elif not self._host.hold(len(body)):
             exchange.unread = Unavailable("Too many requests are being received.", reason=DropReason.OVERLOADED)
         else:
             exchange.received += len(body)
@@ -194,15 +192,15 @@ class Connection(asyncio.Protocol):
         self._outflow.write(data)
 
     def common_headers(self, exchange: Exchange) -> bytes:
-        if not exchange.complete or self._listener.closing:
+        if not exchange.complete or self._host.closing:
             exchange.keep_alive = False
         if not exchange.keep_alive:
-            return self._listener.date + b"connection: close\r\n"
-        return self._listener.date if exchange.chunked else self._listener.date + b"connection: keep-alive\r\n"
+            return self._host.date + b"connection: close\r\n"
+        return self._host.date if exchange.chunked else self._host.date + b"connection: keep-alive\r\n"
 
     def release(self, exchange: Exchange) -> None:
         """The exchange's body is no longer held."""
-        self._listener.let_go(exchange.received)
+        self._host.let_go(exchange.received)
         exchange.received = 0
 
     def close_after(self) -> None:
@@ -234,7 +232,7 @@ class Connection(asyncio.Protocol):
             self._advance(following)
         else:
             if not self._in_head:
-                self.receive_deadline = self._listener.now + self._limits.idle_s
+                self.receive_deadline = self._host.now + self._limits.idle_s
             self._pace()
 
     # deadlines

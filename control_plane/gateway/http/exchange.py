@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from control_plane.contracts.errors import InferDeckError
 from control_plane.gateway.error_body import error_body, error_headers
-
-if TYPE_CHECKING:
-    from control_plane.gateway.http.connection import Connection
 
 JSON = b"application/json"
 CLIENT_GONE = 499
@@ -18,6 +15,26 @@ CLIENT_GONE = 499
 _STATUS_LINES = {status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) for status in HTTPStatus}
 _STATUS_LINES[CLIENT_GONE] = b"HTTP/1.1 499 Client Closed Request\r\n"
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Line(Protocol):
+    """The connection, as far as an exchange goes."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def common_headers(self, exchange: Exchange) -> bytes:
+        """Header lines that every response has."""
+        ...
+
+    def release(self, exchange: Exchange) -> None:
+        """The exchange's body is no longer held."""
+        ...
+
+    def done(self, exchange: Exchange) -> None:
+        """The response is whole."""
+        ...
+
+    def abort(self) -> None: ...
 
 
 class Exchange:
@@ -36,7 +53,7 @@ class Exchange:
 
     __slots__ = (
         "_body",
-        "_connection",
+        "_line",
         "arrival_mono",
         "arrival_unix",
         "auth_s",
@@ -67,14 +84,14 @@ class Exchange:
 
     def __init__(
         self,
-        connection: Connection,
+        line: Line,
         method: bytes,
         target: bytes,
         fields: dict[bytes, bytes],
         arrival_unix: float,
         arrival_mono: float,
     ) -> None:
-        self._connection = connection
+        self._line = line
         self.method = method
         self.target = target
         self.fields = fields
@@ -111,7 +128,7 @@ class Exchange:
     def take_body(self) -> bytes:
         """The whole body; it is let go of here."""
         body, self._body = self._body, b""
-        self._connection.release(self)
+        self._line.release(self)
         return bytes(body)
 
     def add_body(self, data: bytes) -> None:
@@ -128,7 +145,7 @@ class Exchange:
         """Tell a client that waits for it (``Expect: 100-continue``) to send the body."""
         if self.fields.get(b"expect", b"").lower() == b"100-continue":
             del self.fields[b"expect"]
-            self._connection.write(_CONTINUE)
+            self._line.write(_CONTINUE)
 
     def respond(self, status: int, body: bytes, *, content_type: bytes = JSON, headers: bytes = b"") -> None:
         """The whole response at once. ``headers`` are lines, each ended by CRLF."""
@@ -136,7 +153,7 @@ class Exchange:
             return
         self.status = status
         head = self._head(status, b"content-type: %b\r\ncontent-length: %d\r\n%b" % (content_type, len(body), headers))
-        self._connection.write(head if self.method == b"HEAD" else head + body)
+        self._line.write(head if self.method == b"HEAD" else head + body)
         self._end()
 
     def respond_empty(self, headers: bytes) -> None:
@@ -144,7 +161,7 @@ class Exchange:
         if self.ended:
             return
         self.status = 204
-        self._connection.write(self._head(204, headers))
+        self._line.write(self._head(204, headers))
         self._end()
 
     def refuse(self, error: InferDeckError, headers: bytes = b"") -> None:
@@ -163,24 +180,24 @@ class Exchange:
             # HTTP/1.0: the body ends with the connection.
             self.keep_alive = False
             framing = b""
-        self._connection.write(self._head(status, framing + headers) + self._frame(payload))
+        self._line.write(self._head(status, framing + headers) + self._frame(payload))
 
     def send(self, payload: bytes) -> None:
         """The next piece; an empty one is none."""
         if not self.ended:
-            self._connection.write(self._frame(payload))
+            self._line.write(self._frame(payload))
 
     def finish(self, payload: bytes = b"") -> None:
         """The last piece, which may be empty, and the end of a streamed response."""
         if self.ended:
             return
         data = self._frame(payload)
-        self._connection.write(data + b"0\r\n\r\n" if self.chunked else data)
+        self._line.write(data + b"0\r\n\r\n" if self.chunked else data)
         self._end()
 
     def abort(self) -> None:
         """Drop the client: what is still unsent is thrown away."""
-        self._connection.abort()
+        self._line.abort()
 
     def gone(self) -> None:
         """The connection is lost; called by it."""
@@ -198,16 +215,16 @@ class Exchange:
 
     def _head(self, status: int, headers: bytes) -> bytes:
         identifier = b"x-request-id: %b\r\n" % self.request_id.encode() if self.request_id else b""
-        common = self._connection.common_headers(self)
+        common = self._line.common_headers(self)
         own = self.common + self.limits
         return b"%b%b%b%b%b\r\n" % (_STATUS_LINES[status], common, identifier, own, headers)
 
     def _end(self) -> None:
         self.ended = True
         self._let_go()
-        self._connection.done(self)
+        self._line.done(self)
 
     def _let_go(self) -> None:
-        self._connection.release(self)
+        self._line.release(self)
         self._body = b""
         self.on_gone = self.on_drained = None

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from control_plane.gateway.http.certificate import ServerCertificate
+from control_plane.gateway.http.connection import Connection
 from control_plane.gateway.http.limits import ConnectionLimits
-
-if TYPE_CHECKING:
-    from control_plane.gateway.http.connection import Connection
 
 _BUFFER_BYTES = 64 * 1024
 """Unsent bytes at which writing is paused, as without TLS; the loop's own limit for TLS is eight times that."""

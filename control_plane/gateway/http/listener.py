@@ -7,13 +7,12 @@ import logging
 import socket
 import time
 from email.utils import formatdate
-from typing import Protocol
 
 from control_plane.contracts.errors import SettingsError
 from control_plane.gateway.http.certificate import ServerCertificate
 from control_plane.gateway.http.connection import Connection
-from control_plane.gateway.http.exchange import Exchange
 from control_plane.gateway.http.handshakes import Handshakes
+from control_plane.gateway.http.host import App, Guest
 from control_plane.gateway.http.limits import ConnectionLimits
 
 log = logging.getLogger(__name__)
@@ -21,18 +20,6 @@ log = logging.getLogger(__name__)
 _SWEEP_S = 0.5
 _COMPLAIN_S = 10.0
 _BACKLOG = 2048
-
-
-class App(Protocol):
-    """What answers requests. Called on the event loop's thread; may not block or raise."""
-
-    def advance(self, exchange: Exchange) -> None:
-        """The head of a request is here, or more of its body, or all of it."""
-        ...
-
-    def ended(self, exchange: Exchange) -> None:
-        """The response is out, or the client has left. Called once for every exchange, refused ones included."""
-        ...
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -71,7 +58,7 @@ class Listener:
         self.app = app
         self.limits = limits
         self.closing = False
-        self.connections: set[Connection] = set()
+        self.connections: set[Guest] = set()
         self.now = time.monotonic()
         self.date = b""
         self.dropped = 0
@@ -113,7 +100,7 @@ class Listener:
         if self._timer is not None:
             self._timer.cancel()
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: Guest) -> None:
         self.connections.add(connection)
         self._empty.clear()
         if len(self.connections) > self.limits.connections:
@@ -123,7 +110,7 @@ class Listener:
         elif self.closing:
             connection.abort()
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: Guest) -> None:
         self.connections.discard(connection)
         if not self.connections:
             self._empty.set()

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 from control_plane.contracts.call import CallSink, RoutedCall, TokenizerBundle
 from control_plane.contracts.errors import InferDeckError, Unavailable
 from control_plane.contracts.fleet import ModelView
 from control_plane.contracts.model_choice import ModelAsk, ModelChoice
 from control_plane.contracts.model_routes import ModelRoutes
-from control_plane.gateway.http.connection import Connection
 from control_plane.gateway.http.exchange import Exchange
 from control_plane.router.complexity import score
 from control_plane.router.model_selection import ModelSelection
@@ -57,7 +56,7 @@ class Wire:
 
 def exchange_on(wire: Wire, **fields: Any) -> Exchange:
     """A whole POST over HTTP/1.0, whose streamed body is not chunked and so can be read off the wire as it is."""
-    exchange = Exchange(cast(Connection, wire), b"POST", b"/", {}, 0.0, 0.0)
+    exchange = Exchange(wire, b"POST", b"/", {}, 0.0, 0.0)
     exchange.complete = True
     exchange.chunked = False
     for name, value in fields.items():

@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from control_plane.gateway.http import listener as listener_module
-from control_plane.gateway.http.connection import Connection
+from control_plane.gateway.http.host import App, Guest
 from control_plane.gateway.http.limits import ConnectionLimits
-from control_plane.gateway.http.listener import App, Listener
+from control_plane.gateway.http.listener import Listener
 
 
 class Client:
@@ -37,7 +37,7 @@ class Client:
 def listener_for(*clients: Client, connections: int = 100) -> Listener:
     listener = Listener(cast(App, None), cast(socket.socket, None), ConnectionLimits(connections=connections))
     for client in clients:
-        listener.opened(cast(Connection, client))
+        listener.opened(cast(Guest, client))
     return listener
 
 

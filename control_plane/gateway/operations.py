@@ -1,4 +1,4 @@
-"""What the routes of conversations, responses, tokens and choices say of themselves in the document of the API."""
+"""What each route says of itself in the document of the API."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from typing import Any, Final
 
 from control_plane.gateway.schema import answers
 from control_plane.gateway.schema.conversations import ADDED, CHANGED, NEW
+from control_plane.gateway.schema.generation import CHAT as CHAT_TABLE
+from control_plane.gateway.schema.generation import COMPLETION as COMPLETION_TABLE
 from control_plane.gateway.schema.operation import (
     ERRAND_ERRORS,
     EVENTS_TYPE,
     GENERATION_ERRORS,
     JSON_TYPE,
     POST_ERRORS,
+    READ_ERRORS,
     Operation,
 )
 from control_plane.gateway.schema.page_query import INCLUDE, PAGE, RESPONSE_QUERY
@@ -37,6 +40,21 @@ def _of(
 
 
 _HELLO: Final = [{"type": "message", "role": "user", "content": "Hello."}]
+
+CHAT: Final = Operation(
+    "The next message of a conversation.",
+    {JSON_TYPE: answers.CHAT_COMPLETION, EVENTS_TYPE: answers.EVENTS},
+    CHAT_TABLE,
+    GENERATION_ERRORS,
+    example={"model": "MODEL", "messages": [{"role": "user", "content": "Hello."}]},
+)
+COMPLETION: Final = Operation(
+    "What comes after a prompt.",
+    {JSON_TYPE: answers.COMPLETION, EVENTS_TYPE: answers.EVENTS},
+    COMPLETION_TABLE,
+    GENERATION_ERRORS,
+    example={"model": "MODEL", "prompt": "Hello."},
+)
 
 RESPONSE: Final = Operation(
     "An answer that can be stored and continued.",
@@ -88,3 +106,19 @@ ROUTE: Final = Operation(
     (*POST_ERRORS, *ERRAND_ERRORS, 403),
     example={"model": "MODEL", "prompt": "Hello."},
 )
+
+LIST_MODELS: Final = Operation(
+    "Every model, whether or not a worker of it is up, and every name that leads to models.",
+    {JSON_TYPE: answers.MODELS},
+)
+READ_MODEL: Final = Operation(
+    "One model.",
+    {JSON_TYPE: answers.MODEL},
+    errors=(*READ_ERRORS, 404),
+    path={"model": {"type": "string", "minLength": 1}},
+)
+HEALTH: Final = Operation("Whether the process lives.", {JSON_TYPE: answers.STATUS})
+READY: Final = Operation("Whether a worker can be picked.", {JSON_TYPE: answers.STATUS}, other={503: answers.STATUS})
+METRICS: Final = Operation("Prometheus metrics, of the models that the key may call.", {"text/plain": answers.TEXT})
+DOCUMENT: Final = Operation("This document.", _OBJECT)
+PREFLIGHT: Final = Operation("What a page of another origin may send.", {})
