@@ -103,7 +103,7 @@ def _requests_words(in_flight: int, held: Sequence[RequestView]) -> str:
     if not in_flight:
         return "nothing"
     named = ", ".join(request.id for request in held[:3])
-    more = f", … ({len(held)} listed)" if len(held) > 3 else ""
+    more = f" and {others} more" if (others := max(in_flight, len(held)) - len(held[:3])) else ""
     return f"{in_flight} {_plural('request', in_flight)}" + (f": {named}{more}" if named else "")
 
 
