@@ -72,13 +72,16 @@ from console.tui.theme import THEME
 from control_plane.contracts.step import TraceMode
 
 PAINT_S = 0.5
+STAYS = "leave; the platform stays, and what is cordoned too"
+ENDS = "leave; the platform ends with this console"
 
 
 class ConsoleApp(App[int]):
     """Shows ``feed``; orders go to ``operator``, unless ``readonly``.
 
     ``paint_s`` is the least time between paints; after ``silence_s`` without a snapshot the connection is made anew;
-    callers' keys are asked for every ``keys_s`` seconds while they are looked at.
+    callers' keys are asked for every ``keys_s`` seconds while they are looked at. ``leaving`` says in the help what an
+    end of the console does to the platform.
     """
 
     TITLE = "InferDeck"
@@ -96,6 +99,7 @@ class ConsoleApp(App[int]):
         *,
         look: Look | None = None,
         readonly: bool = False,
+        leaving: str = STAYS,
         paint_s: float = PAINT_S,
         silence_s: float = SILENCE_S,
         keys_s: float = KEYS_S,
@@ -105,6 +109,7 @@ class ConsoleApp(App[int]):
         self.look = look or find_look(self)
         self.readonly = readonly
         self.own_keys: tuple[tuple[str, str], ...] = ()
+        self.leaving = leaving
         self.typed: list[str] = []
         self._feed, self._operator, self._clock = feed, operator, clock
         self._paint_s, self._silence_s, self._keys_s = paint_s, silence_s, keys_s
@@ -358,16 +363,21 @@ def find_look(app: App[int]) -> Look:
 
 
 def run(
-    home: Path | None, *, readonly: bool, target: Callable[[], Target] | None = None, place: str | None = None
+    home: Path | None,
+    *,
+    readonly: bool,
+    target: Callable[[], Target] | None = None,
+    place: str | None = None,
+    leaving: str = STAYS,
 ) -> int:
     """Show the platform of this home, or at ``target``, until the operator leaves. Returns the exit code.
 
-    ``place`` is what people call it, where that is not the home.
+    ``place`` is what people call it, where that is not the home; ``leaving`` what an end of the console does to it.
 
     Raises Unreachable when there is no platform to begin with; one that goes away later is waited for.
     """
     remote = Remote(home, target, place)
     remote.find()
-    app = ConsoleApp(remote, remote, readonly=readonly)
+    app = ConsoleApp(remote, remote, readonly=readonly, leaving=leaving)
     left = app.run()
     return left if left is not None else app.return_code or 0

@@ -74,7 +74,7 @@ COMMANDS: dict[str, Spec] = {
     "cancel": Spec("end a request", "ID", False, _active_requests),
     "pause": Spec("freeze the view, or let it go on"),
     "help": Spec("keys and commands"),
-    "quit": Spec("leave the console; the platform stays"),
+    "quit": Spec("leave the console"),
 }
 ALIASES = {
     "q": "quit",

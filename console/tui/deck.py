@@ -20,6 +20,8 @@ class Deck(Protocol):
     readonly: bool
     own_keys: tuple[tuple[str, str], ...]
     """Keys, and what they do, that every screen has beside the console's."""
+    leaving: str
+    """What leaving the console does, and what it does not, for the help."""
     typed: list[str]
     """The commands that were typed so far, oldest first."""
 

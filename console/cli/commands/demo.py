@@ -83,7 +83,7 @@ def _console(home: Home, config: Path | None) -> int:
     import asyncio
 
     from console.cli.attend import Attendant, Interrupts
-    from console.tui.app import run
+    from console.tui.app import ENDS, run
 
     if home.running() is not None:
         return run(home.path, readonly=False)
@@ -102,7 +102,7 @@ def _console(home: Home, config: Path | None) -> int:
         attendant.own.let_go()
         return code
     try:
-        return run(home.path, readonly=False)
+        return run(home.path, readonly=False, leaving=ENDS)
     finally:
         asyncio.run(end())
 

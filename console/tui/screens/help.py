@@ -34,7 +34,6 @@ KEYS: tuple[tuple[str, str], ...] = (
     ("ctrl-u", "uncordon: new requests again"),
     ("ctrl-s", "scale the pool"),
     ("ctrl-x", "cancel the request"),
-    ("q  ctrl-c", "leave; the platform stays, and what is cordoned too"),
 )
 
 ENGINE_KEYS: tuple[tuple[str, str], ...] = (
@@ -63,7 +62,8 @@ class HelpScreen(DeckModal):
             yield Lines(name="help")
 
     def show(self, view: View) -> None:
-        lines = help_lines(deck_of(self).look, deck_of(self).own_keys)
+        deck = deck_of(self)
+        lines = help_lines(deck.look, deck.leaving, deck.own_keys)
         page = self.query_one("#help", Lines)
         if page.styles.height is None or page.styles.height.value != len(lines):
             page.styles.height = len(lines)
@@ -73,12 +73,12 @@ class HelpScreen(DeckModal):
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
 
-def help_lines(look: Look, own: Sequence[tuple[str, str]] = ()) -> list[Spans]:
+def help_lines(look: Look, leaving: str, own: Sequence[tuple[str, str]] = ()) -> list[Spans]:
     palette, glyphs = look.palette, look.glyphs
     lines: list[Spans] = [[("replay", palette.title)]] if own else []
     lines += [[(f"  {key:<14}", palette.key), (what, palette.text)] for key, what in own]
     lines += [[], [("keys", palette.title)]] if own else [[("keys", palette.title)]]
-    lines += [[(f"  {key:<14}", palette.key), (what, palette.text)] for key, what in KEYS]
+    lines += [[(f"  {key:<14}", palette.key), (what, palette.text)] for key, what in (*KEYS, ("q  ctrl-c", leaving))]
     lines += [[], [("an engine's steps", palette.title)]]
     lines += [[(f"  {key:<14}", palette.key), (what, palette.text)] for key, what in ENGINE_KEYS]
     lines += [[], [("commands", palette.title)]]

@@ -10,7 +10,7 @@ from typing import Any
 from textual import events
 from textual.pilot import Pilot
 
-from console.tui.app import ConsoleApp
+from console.tui.app import STAYS, ConsoleApp
 from console.tui.render.look import RICH_LOOK, Look
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.fleet import Snapshot
@@ -96,6 +96,7 @@ async def console(
     first: Snapshot | None = None,
     *,
     readonly: bool = False,
+    leaving: str = STAYS,
     look: Look = RICH_LOOK,
     **platform: Any,
 ) -> AsyncIterator[Console]:
@@ -103,7 +104,15 @@ async def console(
     memory = MemoryPlatform(**platform)
     now = [1000.0]
     app = ConsoleApp(
-        memory, memory, look=look, readonly=readonly, paint_s=0.0, silence_s=1e6, keys_s=0.05, clock=lambda: now[0]
+        memory,
+        memory,
+        look=look,
+        readonly=readonly,
+        leaving=leaving,
+        paint_s=0.0,
+        silence_s=1e6,
+        keys_s=0.05,
+        clock=lambda: now[0],
     )
     async with app.run_test(size=size) as pilot:
         driven = Console(app, memory, pilot, now)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from console.tui.app import ENDS, STAYS
 from console.tui.screens.confirm import ConfirmScreen
 from console.tui.screens.deck_screen import DeckScreen
 from console.tui.screens.help import HelpScreen
@@ -244,8 +245,16 @@ async def test_help_shows_keys_commands_and_shapes() -> None:
         assert isinstance(seen.app.screen, HelpScreen)
         for words in ("ctrl-d", ":scale POOL=N", "KV cache from", "? lost"):
             assert words in seen.text
+        assert STAYS in seen.words
         await seen.press("escape")
         assert route(seen) == "workers"
+
+
+async def test_help_says_it_where_the_platform_ends_with_the_console() -> None:
+    async with console(size=(100, 60), leaving=ENDS) as seen:
+        await seen.press("question_mark")
+        assert ENDS in seen.words
+        assert "the platform stays" not in seen.words
 
 
 async def test_help_scrolls_where_it_does_not_fit() -> None:

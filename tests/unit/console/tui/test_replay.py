@@ -316,6 +316,7 @@ async def test_help_names_the_keys_of_a_replay(deck: Path) -> None:
         await console.press("question_mark")
         for words in ("play, or pause", "10 s back, forth", "slower, faster", "to the next, the previous event"):
             assert words in console.text
+        assert "the platform stays" not in console.text
 
 
 async def test_hostile_names_are_shown_literally(tmp_path: Path) -> None:
