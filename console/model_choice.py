@@ -12,6 +12,10 @@ from console.http import Broken, Connections, Endpoint
 from control_plane.contracts.errors import InferDeckError, InvalidRequest, NotFound, Unauthenticated, from_reason
 from control_plane.contracts.model_choice import OVERRIDE, ModelChoice, Score, ScorePart
 
+_AUTO = "auto"
+_AUTO_HINT = "inferdeck policy set routing.models.auto.small=MODEL routing.models.auto.large=MODEL"
+"""Nobody has a model called auto before the policy says what it chooses from."""
+
 
 @dataclass(frozen=True, slots=True)
 class WouldBe:
@@ -39,7 +43,7 @@ async def ask(endpoint: Endpoint, key: str, body: Mapping[str, Any], override: s
     except ValueError:
         raise InferDeckError(f"{endpoint.url}/route answers HTTP {heard.status}, and no JSON") from None
     if heard.status != 200:
-        raise _refusal(answer, heard.status, endpoint)
+        raise _refusal(answer, heard.status, endpoint, str(body.get("model")))
     score = answer["score"]
     choice = ModelChoice(
         asked=answer["asked"],
@@ -52,12 +56,14 @@ async def ask(endpoint: Endpoint, key: str, body: Mapping[str, Any], override: s
     return WouldBe(choice, answer["ready_workers"], answer["price_per_hour"], answer)
 
 
-def _refusal(answer: Any, status: int, endpoint: Endpoint) -> InferDeckError:
+def _refusal(answer: Any, status: int, endpoint: Endpoint, asked: str) -> InferDeckError:
     told = answer.get("error") if isinstance(answer, dict) else None
     code, message = (told.get("code"), told.get("message")) if isinstance(told, dict) else (None, None)
     words = f"{message or 'refused'} (HTTP {status}{f', {code}' if code else ''})"
     if status in (401, 403):
         return Unauthenticated(words, hint="--api-key-file FILE")
+    if status == 404 and asked == _AUTO:
+        return NotFound(words, hint=_AUTO_HINT)
     if status == 404:
         return NotFound(words, hint="inferdeck get models")
     if status == 400:

@@ -25,7 +25,8 @@ CHOICE = {
 
 async def _choose(call: Call) -> None:
     """As a gateway does, for the names that the tests use."""
-    if call.body["model"] == "nope":
+    asked = call.body["messages"][-1]["content"]
+    if call.body["model"] == "nope" or asked == "before the policy":
         await call.error(404, "model_not_found")
     elif call.body["model"] == "plain":
         nothing = dict.fromkeys(("reason", "instead_of", "price_per_hour", "threshold", "score"))

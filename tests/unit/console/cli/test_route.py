@@ -62,6 +62,8 @@ def test_other_forms(inferdeck: Command, endpoint: OpenAIServer, monkeypatch: py
     ("words", "code", "message"),
     [
         (("hi", "-m", "nope"), 3, "no: model_not_found (HTTP 404, model_not_found)"),
+        (("hi", "-m", "nope"), 3, "hint: inferdeck get models"),
+        (("before the policy",), 3, "hint: inferdeck policy set routing.models.auto.small=MODEL"),
         (("hi", "--override", "odd"), 2, "no: invalid_value (HTTP 400, invalid_value)"),
         (("hi", "--override", "a\nb: c"), 2, "cannot be sent"),
         (("  ",), 2, "what would be asked?"),
