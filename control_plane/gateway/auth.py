@@ -33,7 +33,7 @@ _REFRESH_S = 0.5
 _HANGS_S = 0.5
 _WAITING = 256
 _LONGEST_KEY = 512
-_MESSAGE = "The API key is missing or not valid. Send one as 'Authorization: Bearer KEY'."
+_MESSAGE = "The API key is missing, wrong, expired or revoked. Send one as 'Authorization: Bearer KEY'."
 
 
 class Keys(Protocol):

@@ -46,7 +46,7 @@ async def test_nothing_private_is_shown_without_a_key(rig: Rig, method: str, pat
     assert answer.status == 401
     assert answer.headers["www-authenticate"] == "Bearer"
     assert answer.error == {
-        "message": "The API key is missing or not valid. Send one as 'Authorization: Bearer KEY'.",
+        "message": "The API key is missing, wrong, expired or revoked. Send one as 'Authorization: Bearer KEY'.",
         "type": "invalid_request_error",
         "param": None,
         "code": "invalid_api_key",

@@ -90,7 +90,9 @@ async def rig() -> AsyncIterator[Rig]:
 async def test_everything_that_is_wrong_is_told_in_the_same_words(rig: Rig, header: bytes | None) -> None:
     with pytest.raises(Unauthenticated) as caught:
         await rig.ask(header)
-    assert caught.value.message == "The API key is missing or not valid. Send one as 'Authorization: Bearer KEY'."
+    assert caught.value.message == (
+        "The API key is missing, wrong, expired or revoked. Send one as 'Authorization: Bearer KEY'."
+    )
     assert caught.value.param is None
 
 
