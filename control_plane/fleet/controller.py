@@ -33,7 +33,7 @@ from control_plane.fleet.changes import Changes
 from control_plane.fleet.discovery import Discovery
 from control_plane.fleet.ending import ask_to_end, end, kill
 from control_plane.fleet.events import Events
-from control_plane.fleet.health import Life
+from control_plane.fleet.health import LOST_REASONS, Life
 from control_plane.fleet.launcher.base import Launcher, LaunchFailed
 from control_plane.fleet.launcher.process import Process, kill_session
 from control_plane.fleet.link import Link
@@ -182,12 +182,12 @@ class Controller:
             if worker.stage is not Stage.SERVING:
                 continue
             before = worker.health.life
-            worker.health = worker.health.check(now)
-            if worker.health.life is Life.LOST and before is not Life.LOST:
-                worker.reason = f"no sign of life for {now - worker.health.signed_at:.1f} s"
+            worker.health = health = worker.health.check(now, self._pools.stall_timeout_s(worker.pool))
+            if health.life is Life.LOST and before is not Life.LOST:
+                worker.reason = health.why_lost(now)
                 self._events.record("worker_lost", f"worker/{worker.id}", worker.reason, "error")
                 self._changes.bump(structural=True)
-            elif worker.health.life is Life.ALIVE and worker.reason.startswith("no sign of life"):
+            elif health.life is Life.ALIVE and worker.reason.startswith(LOST_REASONS):
                 worker.reason = ""
                 self._events.record("worker_back", f"worker/{worker.id}", "it gives signs of life again")
                 self._changes.bump(structural=True)

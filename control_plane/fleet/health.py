@@ -6,6 +6,9 @@ whose tokens flow is busy, not dead. An interval without a sign is a miss; ``MIS
 
 A heartbeat that comes late and tells of steps since the last one shows that the worker was at work all the while: it is
 busy, and its interval is ``BUSY_INTERVAL_S`` until ``RECOVERIES`` signs in a row have come in the usual time.
+
+A heart can beat over an engine that hangs: one that has requests and makes no step for as long as its pool allows is
+lost, too, whatever answers, until it steps again or has none.
 """
 
 from __future__ import annotations
@@ -27,6 +30,13 @@ FRESH_S: Final = 3.0
 """A load older than this says nothing: it is never read as idle."""
 
 
+_SILENT: Final = "no sign of life"
+_HANGS: Final = "its engine hangs: it has requests and has made no step"
+
+LOST_REASONS: Final = (_SILENT, _HANGS)
+"""How ``Health.why_lost`` begins."""
+
+
 class Life(Enum):
     UNKNOWN = "unknown"
     ALIVE = "alive"
@@ -36,15 +46,25 @@ class Life(Enum):
 @dataclass(frozen=True, slots=True)
 class Health:
     """``signed_at`` is the last sign, or when the waiting for the first one began. ``recoveries``: signs in a row
-    that came in time, counted while it is lost or busy."""
+    that came in time, counted while it is lost or busy. ``stuck_at``: since when its engine has had requests and made
+    no step; ``stalled``: it is lost for that."""
 
     signed_at: float
     life: Life = Life.UNKNOWN
     recoveries: int = 0
     busy: bool = False
+    stuck_at: float | None = None
+    stalled: bool = False
 
-    def sign(self, now: float, *, worked: bool = False) -> Health:
-        """A heartbeat or progress came. ``worked``: it tells of steps since the heartbeat before it."""
+    def sign(self, now: float, *, worked: bool = False, owing: bool = False) -> Health:
+        """A heartbeat or progress came. ``worked``: it tells of steps since the heartbeat before it; ``owing``: its
+        engine has requests."""
+        stuck_at = None if worked or not owing else now if self.stuck_at is None else self.stuck_at
+        if self.stalled and stuck_at is not None:
+            return self
+        return replace(self._signed(now, worked), stuck_at=stuck_at)
+
+    def _signed(self, now: float, worked: bool) -> Health:
         late = now - self.signed_at
         recoveries = self.recoveries + 1 if late <= INTERVAL_S else 1
         busy = self.busy and recoveries < RECOVERIES
@@ -62,10 +82,23 @@ class Health:
         """Intervals in a row that have gone by without a sign."""
         return max(0, int((now - self.signed_at) / (BUSY_INTERVAL_S if self.busy else INTERVAL_S)))
 
-    def check(self, now: float) -> Health:
-        """The same health, or lost when too many signs were missed."""
-        if self.life is not Life.LOST and self.misses(now) >= MISSES:
+    def stuck_s(self, now: float) -> float:
+        """For how long its engine has had requests and made no step."""
+        return 0.0 if self.stuck_at is None else now - self.stuck_at
+
+    def why_lost(self, now: float) -> str:
+        if self.stalled:
+            return f"{_HANGS} for {self.stuck_s(now):.0f} s"
+        return f"{_SILENT} for {now - self.signed_at:.1f} s"
+
+    def check(self, now: float, stall_s: float = 0.0) -> Health:
+        """The same health, or lost: too many signs were missed, or it is stuck for ``stall_s``; 0 is never."""
+        if self.life is Life.LOST:
+            return self
+        if self.misses(now) >= MISSES:
             return replace(self, life=Life.LOST, recoveries=0)
+        if 0 < stall_s <= self.stuck_s(now):
+            return replace(self, life=Life.LOST, recoveries=0, stalled=True)
         return self
 
 

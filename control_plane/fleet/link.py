@@ -106,7 +106,7 @@ class Link:
         worker, now = self._worker, time.monotonic()
         before = (worker.phase, worker.load.state if worker.load is not None else None)
         worked = worker.load is not None and load.steps > worker.load.steps
-        worker.health = worker.health.sign(now, worked=worked)
+        worker.health = worker.health.sign(now, worked=worked, owing=bool(load.running or load.waiting))
         worker.load, worker.load_at, worker.heartbeat_unix = load, now, time.time()
         if worker.info is not None and worker.info.state is not load.state:
             worker.info = replace(worker.info, state=load.state)

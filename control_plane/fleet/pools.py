@@ -46,6 +46,11 @@ class Pools:
         """What is served, by the names that callers use."""
         return frozenset(pool.model for pool in self.settings.values())
 
+    def stall_timeout_s(self, pool: str) -> float:
+        """0 also for a worker of a pool that is no more."""
+        wanted = self.settings.get(pool)
+        return wanted.stall_timeout_s if wanted is not None else 0.0
+
     def replicas(self, pool: str) -> int:
         return self._replicas[pool]
 

@@ -125,6 +125,8 @@ def _single(replica: Replica, now: float) -> Action | None:
     silent_s = now - max(replica.since, replica.moved_at)
     if replica.stage is Stage.STARTING and silent_s > START_SILENCE_S:
         return Stop(replica.id, f"its start has shown no progress for {silent_s / 60:.0f} minutes")
+    if replica.stalled:
+        return Stop(replica.id, "its engine hangs")
     if replica.life is Life.LOST and now - replica.signed_at > LOST_STOP_S:
         return Stop(replica.id, f"no sign of life for {now - replica.signed_at:.0f} s")
     if replica.retiring and (replica.stage is Stage.STARTING or (replica.drained and replica.idle)):

@@ -59,7 +59,7 @@ class Replica:
     gets no new work. ``moved_at``: when it last announced something new while it started. ``drained``: the worker
     itself confirmed that it takes no new work. ``outdated``: it runs other settings than its pool has now. ``idle``
     needs a fresh load that shows nothing, and no router that holds a request on it; what is not known is not idle.
-    ``in_flight`` is the most that anyone counts.
+    ``in_flight`` is the most that anyone counts. ``stalled``: it answers, and its engine hangs.
     """
 
     id: str
@@ -69,6 +69,7 @@ class Replica:
     ended: str | None = None
     life: Life = Life.UNKNOWN
     signed_at: float = 0.0
+    stalled: bool = False
     moved_at: float = 0.0
     in_flight: int = 0
     idle: bool = False

@@ -116,6 +116,7 @@ class Worker:
             ended=self.ended,
             life=self.health.life if self.stage is Stage.SERVING else Life.UNKNOWN,
             signed_at=self.health.signed_at,
+            stalled=self.stage is Stage.SERVING and self.health.stalled,
             moved_at=self.moved_at,
             in_flight=self.in_flight(routed, now),
             idle=self.idle(routed, now),

@@ -102,7 +102,9 @@ class PoolSettings:
     ``gpus`` are device indexes, ``tensor_parallel`` of them to each worker; empty means the CPU. ``dtype`` "auto" is
     the model's own, or float32 on a processor that would only emulate it. ``kv_events``: its workers tell which blocks
     their prefix caches hold. ``price_per_hour``: what one worker costs an hour, all of its GPUs, in whatever currency;
-    0 is unknown.
+    0 is unknown. ``stall_timeout_s``: a worker whose engine has requests and makes no step for so many seconds is
+    replaced, however well it answers; 0 never. The default is how long vLLM lets its own executors take for one step
+    (``VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS`` in vllm/envs.py).
     """
 
     name: str = "smollm2"
@@ -119,6 +121,7 @@ class PoolSettings:
     offline: bool = False
     kv_events: bool = True
     price_per_hour: float = 0.0
+    stall_timeout_s: float = 300.0
     engine_args: dict[str, Any] = field(default_factory=lambda: {"max_num_seqs": 16, "max_num_batched_tokens": 512})
 
     @property

@@ -17,6 +17,8 @@ Problem = tuple[KeyPath, str]
 ENGINES: Final = ("vllm", "sim", "scripted")
 MOST_ROUTERS: Final = 64
 MOST_PRICE: Final = 1e9
+LEAST_STALL_S: Final = 2.0
+"""A worker tells of its steps once a second."""
 _DTYPES: Final = ("auto", "bfloat16", "float16", "float32", "half", "float")
 _HTTP: Final = re.compile(r"https?://[^/\s]+")
 _VALKEY: Final = re.compile(r"(valkey|redis)s?://([^/\s]*@)?[^/\s:@]+(:\d{1,5})?(/\d+)?(\?\S*)?")
@@ -147,6 +149,8 @@ def _pool(pool: PoolSettings) -> Iterator[Problem]:
         yield ("max_context",), "tokens, or 0 for what the model allows"
     if pool.tensor_parallel < 1:
         yield ("tensor_parallel",), "at least 1"
+    if pool.stall_timeout_s and not LEAST_STALL_S <= pool.stall_timeout_s <= 86_400:
+        yield ("stall_timeout_s",), f"{LEAST_STALL_S:g} to 86400 seconds, or 0 for never"
     if not 0 <= pool.price_per_hour <= MOST_PRICE:
         yield ("price_per_hour",), "what one worker costs an hour, or 0 where that is unknown"
     if pool.threads < 0:

@@ -31,8 +31,9 @@ sys.meta_path.insert(0, Block())
 
 
 def test_a_worker_fails_on_purpose_and_the_platform_notices(tmp_path: Path) -> None:
-    """Slow, healed, crashed: steps, gateway and fleet say what they would if it were not on purpose."""
+    """Slow, healed, crashed, hung: steps, gateway and fleet say what they would if it were not on purpose."""
     config = CONFIG + '[[pool]]\nname = "one"\nmodel = "tiny-model"\nengine = "sim"\nreplicas = 1\n'
+    config += "stall_timeout_s = 4\n"
     platform = Platform(tmp_path, config + 'engine_args = {profile = "a100-80gb-llama-3.1-8b"}\n')
     platform.run("up", "--detach", "--config", str(platform.config_path))
     try:
@@ -61,8 +62,16 @@ def test_a_worker_fails_on_purpose_and_the_platform_notices(tmp_path: Path) -> N
         until(lambda: platform.snapshot().workers[0].restarts == 1, "the worker is started again")
         assert stream.wait().complete, "it went on at the worker that came back"
         assert any(request.retries == 1 for request in platform.snapshot().requests)
+
+        stream = platform.stream("tell", max_tokens=1900, ignore_eos=True)
+        assert stream.first.wait(30)
+        platform.run("inject", "one-1", "stall", "--yes")
+        until(lambda: platform.snapshot().workers[0].restarts == 2, "one whose engine hangs is replaced")
+        assert stream.wait().complete, "it went on at the worker that came instead"
         platform.note()
-        kinds = [event["kind"] for event in platform.read("events")]
+        events = platform.read("events")
+        assert any(event["kind"] == "worker_lost" and "its engine hangs" in event["message"] for event in events)
+        kinds = [event["kind"] for event in events]
         assert kinds.index("failure_injected") < len(kinds) - 1
     finally:
         platform.run("down")

@@ -97,6 +97,35 @@ def test_one_that_misses_every_second_heartbeat_is_never_lost() -> None:
         health = health.sign(now)
 
 
+def test_an_engine_that_has_requests_and_makes_no_step_is_lost_however_well_it_answers() -> None:
+    health = Health(0.0).sign(0.0).sign(1.0, worked=True, owing=True)
+    for now in range(2, 12):
+        health = health.sign(float(now), owing=True).check(float(now), 10.0)
+        assert health.life is Life.ALIVE
+    health = health.sign(12.0, owing=True).check(12.0, 10.0)
+    assert (health.life, health.stalled) == (Life.LOST, True)
+    assert health.why_lost(12.0) == "its engine hangs: it has requests and has made no step for 10 s"
+    for now in range(13, 20):
+        health = health.sign(float(now), owing=True)
+        assert (health.life, health.stalled) == (Life.LOST, True)
+    assert health.sign(20.0, worked=True, owing=True).life is Life.ALIVE
+
+
+def test_a_step_or_nothing_to_do_is_no_stall() -> None:
+    stuck = Health(0.0).sign(0.0, owing=True)
+    for health in (stuck.sign(9.0, worked=True, owing=True), stuck.sign(9.0)):
+        assert not health.sign(10.0, owing=True).check(18.0, 10.0).stalled
+    assert Health(0.0).sign(0.0, owing=True).sign(1e5, owing=True).check(1e5).life is Life.ALIVE
+
+
+def test_what_is_lost_for_silence_is_not_stalled() -> None:
+    health = Health(0.0).sign(0.0, owing=True).check(10.0, 10.0)
+    assert (health.life, health.stalled) == (Life.LOST, False)
+    assert health.why_lost(10.0) == "no sign of life for 10.0 s"
+    back = health.sign(10.5, owing=True).sign(11.0, owing=True)
+    assert (back.life, back.check(11.0, 10.0).stalled) == (Life.ALIVE, True)
+
+
 def test_load_gets_stale() -> None:
     assert is_fresh(5.0, 5.0 + FRESH_S)
     assert not is_fresh(5.0, 5.0 + FRESH_S + 0.01)

@@ -138,6 +138,11 @@ def test_silence_is_borne_for_a_minute_and_then_ended() -> None:
     assert stop == Stop("p-1", "no sign of life for 61 s")
 
 
+def test_one_whose_engine_hangs_is_ended_at_once() -> None:
+    hung = replica(1, life=Life.LOST, idle=False, signed_at=NOW, stalled=True)
+    assert decide(1, hung) == (Stop("p-1", "its engine hangs"),)
+
+
 def test_a_start_without_progress_is_ended_after_long_and_begun_again() -> None:
     began = NOW - 2 * START_SILENCE_S
     moving = replica(1, Stage.STARTING, since=began, moved_at=NOW - START_SILENCE_S)

@@ -93,6 +93,7 @@ def test_every_key_is_read(tmp_path: Path, home: Home) -> None:
         threads = 4
         offline = true
         price_per_hour = 12
+        stall_timeout_s = 30
         [pool.engine_args]
         enable_chunked_prefill = true
         """,
@@ -120,6 +121,7 @@ def test_every_key_is_read(tmp_path: Path, home: Home) -> None:
             threads=4,
             offline=True,
             price_per_hour=12.0,
+            stall_timeout_s=30.0,
             engine_args={"enable_chunked_prefill": True},
         ),
     )
@@ -173,6 +175,8 @@ def test_an_unknown_key_names_file_line_and_the_nearest_known(tmp_path: Path, ho
             "[[pool]]\nprice_per_hour = -1",
             "2: pool[0].price_per_hour: what one worker costs an hour, or 0 where that is unknown",
         ),
+        ("[[pool]]\nstall_timeout_s = 1", "2: pool[0].stall_timeout_s: 2 to 86400 seconds, or 0 for never"),
+        ("[[pool]]\nstall_timeout_s = nan", "2: pool[0].stall_timeout_s: 2 to 86400 seconds, or 0 for never"),
         ("[[pool]]\nprice_per_hour = nan", "2: pool[0].price_per_hour: what one worker costs an hour, or 0"),
         ("[[pool]]\n\nreplicas = -1", "3: pool[0].replicas: 0 to 1000"),
         ("[[pool]]\nname = 'A b'", "2: pool[0].name: 'A b' is not a name: "),
