@@ -17,13 +17,14 @@ def main() -> int:
     parser.add_argument("--traces", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0, help="of the first trace; the others count on from it")
     parser.add_argument("--whole", action="store_true", help="show a difference as it was found, not minimised")
+    parser.add_argument("--async", action="store_true", dest="ahead", help="each step is decided while one runs")
     options = parser.parse_args()
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     from tests.parity.vllm_side import VllmSide
 
     compared, began = Compared(), time.monotonic()
     for seed in range(options.seed, options.seed + options.traces):
-        difference = first_difference(generate(seed), VllmSide, SimSide, compared)
+        difference = first_difference(generate(seed, async_scheduling=options.ahead), VllmSide, SimSide, compared)
         if difference is not None:
             print(readable(difference if options.whole else minimised(difference, VllmSide, SimSide)))
             return 1

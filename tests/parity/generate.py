@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tests.parity.trace import STOP, Arrival, Cancel, Trace
 from workers.engine.sim.config import Policy, SchedulerConfig
@@ -13,10 +14,10 @@ from workers.engine.sim.request import SimRequest
 _VOCABULARY = 5000
 
 
-def generate(seed: int) -> Trace:
+def generate(seed: int, *, async_scheduling: bool = False) -> Trace:
     """The same trace for the same seed. Even seeds are first come, first served, odd ones by priority."""
     rng = random.Random(f"parity {seed}")
-    config = _config(rng, "priority" if seed % 2 else "fcfs")
+    config = replace(_config(rng, "priority" if seed % 2 else "fcfs"), async_scheduling=async_scheduling)
     arrivals = _arrivals(rng, config)
     cancels = tuple(
         Cancel(arrival.step + rng.randrange(30), arrival.request.request_id, rng.random() < 0.5)

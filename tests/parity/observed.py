@@ -34,7 +34,10 @@ class SeenRow:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """``published`` is the step as watchers get it, without its times, and ``snapshot`` the whole cache as they may
+    """What a completed step shows, and what was scheduled since the one before it was completed: with
+    ``async_scheduling`` that is the next one.
+
+    ``published`` is the step as watchers get it, without its times, and ``snapshot`` the whole cache as they may
     ask for it, taken now and then. The rest is what the scheduler itself holds: ``counts`` are (used, cached_free,
     free) blocks, after scheduling and after the step; ``finished`` are (id, reason, output tokens, freed blocks);
     ``tables`` (id, computed, blocks) of who still runs, in their order; ``cached_free`` the free blocks with content,
@@ -67,16 +70,25 @@ class Side(Protocol):
 
     def reset(self) -> bool: ...
 
-    def schedule(self) -> None: ...
+    def schedule(self) -> bool:
+        """Whether it runs anything."""
+        ...
 
-    def complete(self, reset: bool | None) -> Seen: ...
+    def complete(self, reset: bool | None) -> Seen:
+        """The first of those that were scheduled and not completed yet."""
+        ...
 
     def idle(self) -> bool: ...
 
 
 def play(trace: Trace, side: Side) -> Iterator[Seen]:
+    """As vLLM's engine core goes on (``step``, ``step_with_batch_queue``): while fewer than ``depth`` are in flight,
+    the next one is scheduled before the first has ended; one that runs nothing holds up nobody."""
+    flying = 0
     for step in range(MOST_STEPS):
         if step > trace.last_event and side.idle():
+            for _ in range(flying):
+                yield side.complete(None)
             return
         for arrival in trace.arrivals:
             if arrival.step == step:
@@ -85,8 +97,11 @@ def play(trace: Trace, side: Side) -> Iterator[Seen]:
             if cancel.step == step and not cancel.in_flight:
                 side.abort(cancel.request_id)
         reset = side.reset() if step in trace.resets else None
-        side.schedule()
+        runs = side.schedule()
+        flying += 1
         for cancel in trace.cancels:
             if cancel.step == step and cancel.in_flight:
                 side.abort(cancel.request_id)
-        yield side.complete(reset)
+        if not runs or flying == trace.config.depth:
+            flying -= 1
+            yield side.complete(reset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 from control_plane.contracts.block_tables import BlockTables
@@ -25,7 +26,10 @@ class SimSide:
         self._scheduler = make(config, self._journal if config.enable_prefix_caching else None)
         self._outputs: dict[str, tuple[int, ...]] = {}
         self._tables = BlockTables()
-        self._scheduled = Scheduled(0, 0.0)
+        self._flying: deque[Scheduled] = deque()
+        self._rows: list[SeenRow] = []
+        self._preempted: set[str] = set()
+        self._expected: dict[int, dict[str, tuple[int, ...]]] = {}
         self._scheduled_counts = self._scheduler.counts()
 
     def add(self, arrival: Arrival) -> None:
@@ -41,56 +45,71 @@ class SimSide:
     def idle(self) -> bool:
         return self._scheduler.sizes() == (0, 0)
 
-    def schedule(self) -> None:
-        self._scheduled = self._scheduler.schedule(0.0)
-        self._scheduled_counts = self._scheduler.counts()
+    def schedule(self) -> bool:
+        scheduler, before = self._scheduler, self._scheduler.step
+        tables = self._held()
+        scheduled = scheduler.schedule(0.0)
+        if scheduler.step != before:
+            self._expected[before] = tables
+        self._flying.append(scheduled)
+        self._preempted.update(scheduled.preempted)
+        self._rows += [
+            SeenRow(
+                row.request_id,
+                row.tokens,
+                row.computed,
+                row.output_tokens,
+                row.cached_tokens,
+                row.joined,
+                row.resumed,
+                row.new_blocks,
+                row.blocks,
+            )
+            for row in scheduled.rows
+        ]
+        self._scheduled_counts = scheduler.counts()
+        return bool(scheduled.batch)
 
     def complete(self, reset: bool | None) -> Seen:
-        scheduler, scheduled = self._scheduler, self._scheduled
-        rows = scheduled.rows
+        scheduler, scheduled = self._scheduler, self._flying.popleft()
         due = set(scheduled.due)
         tokens = {
-            row.request_id: [self._outputs[row.request_id][row.output_tokens]] for row in rows if row.request_id in due
+            row.request_id: self._outputs[row.request_id][row.output_tokens :][:1]
+            for row in scheduled.rows
+            if row.request_id in due
         }
-        ended = {request_id: "stop" for request_id, new in tokens.items() if new == [STOP]}
+        ended = {request_id: "stop" for request_id, new in tokens.items() if new == (STOP,)}
         finished = scheduler.complete(scheduled, tokens, ended)
-        step = engine_step(scheduled, finished, scheduler.counts(), started_unix=0.0)
-        # What a watcher makes of the published steps has to be what the scheduler holds.
-        self._tables.apply(step)
-        snapshot = scheduler.snapshot()
-        tables = tuple((table.request_id, table.computed, table.blocks) for table in snapshot.tables)
-        followed = {table.request_id: table.blocks for table in self._tables.tables()}
-        assert followed == {request_id: blocks for request_id, _, blocks in tables}, "steps and snapshot differ"
+        step = engine_step(scheduled, finished, scheduler.told_counts(), started_unix=0.0)
         told = bool(step.rows or step.preempted or step.finished)
+        if told:
+            # What a watcher makes of the published steps has to be what the scheduler held when the step was over.
+            self._tables.apply(step)
+            followed = {table.request_id: table.blocks for table in self._tables.tables()}
+            held = self._expected.pop(step.step) if step.step in self._expected else self._held()
+            assert followed == held, "steps and scheduler differ"
+        pool = scheduler._pool
+        rows, self._rows = tuple(self._rows), []
+        preempted, self._preempted = frozenset(self._preempted), set()
         batch = self._journal.batch()
         assert self._mirror.apply(KvFrame(batches=(batch,) if batch is not None else ()))
         assert self._mirror.hashes == self._journal.hashes == scheduler.cached_keys()
         return Seen(
             published=step if told else None,
-            snapshot=snapshot if told and not step.step % SNAPSHOT_EVERY else None,
-            rows=tuple(
-                SeenRow(
-                    row.request_id,
-                    row.tokens,
-                    row.computed,
-                    row.output_tokens,
-                    row.cached_tokens,
-                    row.joined,
-                    row.resumed,
-                    row.new_blocks,
-                    row.blocks,
-                )
-                for row in rows
-            ),
-            preempted=frozenset(step.preempted),
+            snapshot=scheduler.snapshot() if told and not step.step % SNAPSHOT_EVERY else None,
+            rows=rows,
+            preempted=preempted,
             waiting=tuple((one.request_id, one.tokens, one.priority, one.preempted) for one in scheduler.waiting()),
             scheduled_counts=self._scheduled_counts,
             finished=tuple((end.request_id, end.reason, end.output_tokens, end.freed_blocks) for end in finished),
-            counts=(step.used_blocks, step.cached_free_blocks, step.free_blocks),
-            tables=tables,
-            shared=tuple((block.block, block.references) for block in snapshot.shared),
-            cached_free=snapshot.cached_free,
+            counts=tuple(scheduler.counts()),
+            tables=tuple((table.request_id, table.computed, table.blocks) for table in scheduler.tables()),
+            shared=tuple(pool.shared()),
+            cached_free=pool.idle(),
             reset=reset,
             kv_batch=batch,
             told=len(self._mirror.hashes),
         )
+
+    def _held(self) -> dict[str, tuple[int, ...]]:
+        return {table.request_id: table.blocks for table in self._scheduler.tables()}

@@ -13,15 +13,17 @@ from workers.engine.kv_journal import KvJournal
 from workers.engine.sim.block_pool import BlockPool
 from workers.engine.sim.config import SchedulerConfig
 from workers.engine.sim.prefix import extend_keys
+from workers.engine.sim.request_state import RequestState
 from workers.engine.sim.scheduler import SimScheduler
 
 TRACES = 200
 
 
-def test_the_simulator_schedules_as_vllm_does_step_by_step() -> None:
+@pytest.mark.parametrize("ahead", [False, True], ids=["scheduler", "async scheduler"])
+def test_the_simulator_schedules_as_vllm_does_step_by_step(ahead: bool) -> None:
     compared = Compared()
     for seed in range(TRACES):
-        difference = first_difference(generate(seed), VllmSide, SimSide, compared)
+        difference = first_difference(generate(seed, async_scheduling=ahead), VllmSide, SimSide, compared)
         if difference is not None:
             pytest.fail(readable(minimised(difference, VllmSide, SimSide)), pytrace=False)
     # The traces have to be such that there is something to get wrong.
@@ -62,18 +64,54 @@ def _wrong_budget(config: SchedulerConfig, journal: KvJournal | None) -> SimSche
     return SimScheduler(dataclasses.replace(config, max_num_batched_tokens=config.max_num_batched_tokens + 1), journal)
 
 
+class _Forgetful(SimScheduler):
+    """What a preempted request has in flight is lost."""
+
+    def _preempt(self, state: RequestState) -> None:
+        coming = state.coming
+        super()._preempt(state)
+        if coming:
+            state.limit -= coming
+
+
+class _TooEager(SimScheduler):
+    """Caches blocks before all of their tokens have come."""
+
+    def _cache_known(self, state: RequestState, computed: int) -> None:
+        if len(state.tokens) // self.config.block_size * self.config.block_size >= state.cache_at:
+            super()._cache_known(state, len(state.tokens))
+
+
+def _wrong_depth(config: SchedulerConfig, journal: KvJournal | None) -> SimScheduler:
+    """Schedules as if no step were in flight."""
+    return SimScheduler(dataclasses.replace(config, async_scheduling=False), journal)
+
+
 def _wrong_names(config: SchedulerConfig, journal: KvJournal | None) -> SimScheduler:
     scheduler = SimScheduler(config, journal)
     scheduler._extend_keys = extend_keys
     return scheduler
 
 
-@pytest.mark.parametrize("wrong", [_WrongCache, _WrongVictim, _wrong_budget, _wrong_names])
-def test_a_wrong_simulator_is_found_out(wrong: MakeScheduler) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "ahead"),
+    [
+        (_WrongCache, False),
+        (_WrongVictim, False),
+        (_wrong_budget, False),
+        (_wrong_names, False),
+        (_WrongCache, True),
+        (_Forgetful, True),
+        (_TooEager, True),
+        (_wrong_depth, True),
+    ],
+)
+def test_a_wrong_simulator_is_found_out(wrong: MakeScheduler, ahead: bool) -> None:
     def side(config: SchedulerConfig) -> SimSide:
         return SimSide(config, wrong)
 
-    differences = (first_difference(generate(seed), VllmSide, side) for seed in range(TRACES))
+    traces = (generate(seed, async_scheduling=ahead) for seed in range(TRACES))
+    differences = (first_difference(trace, VllmSide, side) for trace in traces)
     found = next((difference for difference in differences if difference is not None), None)
     assert found is not None
     shown = readable(found)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import deque
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -74,13 +75,16 @@ def _hasher(block_size: int) -> Callable[[Any], list[Any]]:
 
 
 @cache
-def _traced_scheduler() -> Any:
+def _traced_scheduler(async_scheduling: bool) -> Any:
+    from vllm.v1.core.sched.async_scheduler import AsyncScheduler
     from vllm.v1.core.sched.scheduler import Scheduler
 
     from workers.engine.vllm_kv_events import KvEvents
     from workers.engine.vllm_trace import StepTrace
 
-    class TracedScheduler(KvEvents, StepTrace, Scheduler):  # type: ignore[misc]
+    theirs: Any = AsyncScheduler if async_scheduling else Scheduler
+
+    class TracedScheduler(KvEvents, StepTrace, theirs):  # type: ignore[misc]
         pass
 
     return TracedScheduler
@@ -107,10 +111,11 @@ def _scheduler(config: SchedulerConfig) -> Any:
         "long_prefill_token_threshold_adaptive",
         "scheduler_reserve_full_isl",
         "watermark",
+        "async_scheduling",
     ):
         setattr(vllm.scheduler_config, name, getattr(config, name))
     spec = FullAttentionSpec(block_size=config.block_size, num_kv_heads=1, head_size=64, dtype=torch.bfloat16)
-    return _traced_scheduler()(
+    return _traced_scheduler(config.async_scheduling)(
         vllm_config=vllm,
         kv_cache_config=KVCacheConfig(
             num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["layer"], spec)]
@@ -120,6 +125,14 @@ def _scheduler(config: SchedulerConfig) -> Any:
         hash_block_size=config.block_size,
         log_stats=True,
     )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Flight:
+    """A step, and the tokens that its forward gives, by request in its order; none for those that still prefill."""
+
+    output: Any
+    sampled: dict[str, list[int]]
 
 
 class VllmSide:
@@ -132,8 +145,9 @@ class VllmSide:
         self._known: dict[str, int] = {}
         self._cached: dict[str, int] = {}
         self._finished: list[tuple[str, str, int, int]] = []
-        self._output: Any = None
-        self._rows: tuple[SeenRow, ...] = ()
+        self._flying: deque[_Flight] = deque()
+        self._rows: list[SeenRow] = []
+        self._preempted: set[str] = set()
         self._scheduled_counts = (0, 0, 0)
         self._decoder = StepDecoder()
         self._batches: list[KvBatch] = []
@@ -172,26 +186,31 @@ class VllmSide:
     def idle(self) -> bool:
         return bool(self._scheduler.get_num_unfinished_requests() == 0)
 
-    def schedule(self) -> None:
-        output = self._output = self._scheduler.schedule()
+    def schedule(self) -> bool:
+        output = self._scheduler.schedule()
         starting = {new.req_id: new.num_computed_tokens for new in output.scheduled_new_reqs}
         # Some of vLLM's model runners are told of a resumed request as of a new one.
         joined = starting.keys() - self._cached.keys()
         resumed = (starting.keys() | output.scheduled_cached_reqs.resumed_req_ids) - joined
         self._cached |= {request_id: starting[request_id] for request_id in joined}
-        rows = []
+        sampled: dict[str, list[int]] = {}
         for request_id, tokens in output.num_scheduled_tokens.items():
             request = self._scheduler.requests[request_id]
+            # Of these, the one that this step gives is in vLLM's count already.
+            coming = request.num_output_placeholders
+            gives = not request.is_prefill_chunk
+            at = request.num_output_tokens + coming - (gives and self._config.async_scheduling)
+            sampled[request_id] = list(self._outputs[request_id][at : at + gives]) or [0] * gives
             table = self._table(request_id)
             begun = request_id in joined or request_id in resumed
             known = 0 if begun else self._known[request_id]
             self._known[request_id] = len(table)
-            rows.append(
+            self._rows.append(
                 SeenRow(
                     request_id,
                     tokens,
                     request.num_computed_tokens - tokens,
-                    request.num_output_tokens,
+                    at,
                     self._cached[request_id],
                     request_id in joined,
                     request_id in resumed,
@@ -199,27 +218,30 @@ class VllmSide:
                     len(table),
                 )
             )
-        self._rows = tuple(rows)
+        self._preempted.update(output.preempted_req_ids or ())
+        self._flying.append(_Flight(output, sampled))
         self._scheduled_counts = self._counts(len(self._cached_free()))
+        return bool(sampled)
 
     def complete(self, reset: bool | None) -> Seen:
         from vllm.v1.outputs import ModelRunnerOutput
         from vllm.v1.request import RequestStatus
 
-        scheduler, output = self._scheduler, self._output
-        ids = list(output.num_scheduled_tokens)
+        scheduler, flight = self._scheduler, self._flying.popleft()
+        ids = list(flight.sampled)
         outputs = scheduler.update_from_output(
-            output,
+            flight.output,
             ModelRunnerOutput(
                 req_ids=ids,
                 req_id_to_index={request_id: index for index, request_id in enumerate(ids)},
-                sampled_token_ids=[self._sampled(request_id) for request_id in ids],
+                sampled_token_ids=list(flight.sampled.values()),
                 logprobs=None,
                 prompt_logprobs_dict={},
                 pooler_output=[],
             ),
         )
-        finished, self._finished = tuple(self._finished), []
+        rows, self._rows = tuple(self._rows), []
+        preempted, self._preempted = frozenset(self._preempted), set()
         running = [request.request_id for request in scheduler.running]
         cached_free = self._cached_free()
         published = self._published(outputs)
@@ -230,8 +252,8 @@ class VllmSide:
         return Seen(
             published=published,
             snapshot=snapshot,
-            rows=self._rows,
-            preempted=frozenset(output.preempted_req_ids or ()),
+            rows=rows,
+            preempted=preempted,
             waiting=tuple(
                 (
                     request.request_id,
@@ -242,7 +264,7 @@ class VllmSide:
                 for request in scheduler.waiting
             ),
             scheduled_counts=self._scheduled_counts,
-            finished=finished,
+            finished=self._ended(published),
             counts=self._counts(len(cached_free)),
             tables=tuple(
                 (request_id, scheduler.requests[request_id].num_computed_tokens, self._table(request_id))
@@ -291,11 +313,13 @@ class VllmSide:
         assert len(steps) <= 1, "a step comes with its own output"
         return dataclasses.replace(steps[0], started_unix=0.0, schedule_s=0.0, execute_s=0.0) if steps else None
 
-    def _sampled(self, request_id: str) -> list[int]:
-        request = self._scheduler.requests.get(request_id)
-        if request is None or request.num_computed_tokens < request.num_tokens:
-            return []
-        return [self._outputs[request_id][request.num_output_tokens]]
+    def _ended(self, published: EngineStep | None) -> tuple[tuple[str, str, int, int], ...]:
+        """What ended by the scheduler's own word. Where steps overlap, as many as belong to this one."""
+        count = len(self._finished)
+        if self._config.async_scheduling:
+            count = len(published.finished) if published is not None else 0
+        ended, self._finished = tuple(self._finished[:count]), self._finished[count:]
+        return ended
 
     def _note_end(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         reason = str(request.get_finished_reason()).lower()

@@ -161,6 +161,28 @@ class Fails(Protocol):
 
 
 @runtime_checkable
+class Sleeps(Protocol):
+    """An engine that can give its device's memory back, and take it again.
+
+    At level 1 the weights move to the host's memory, at level 2 they are discarded; what the KV cache held is lost at
+    either, and KV events say so. It is told so only while nothing runs, and gets no calls until it is awake again.
+    """
+
+    def no_sleep(self) -> str:
+        """Why it can't; empty where it can."""
+        ...
+
+    async def sleep(self, level: int) -> None:
+        """Returns when it sleeps. Raises Conflict where ``no_sleep`` has a reason, where calls are open, and where it
+        sleeps already; WorkerLost when the engine is not running."""
+        ...
+
+    async def wake(self) -> None:
+        """Returns when it takes calls. Raises Conflict where it does not sleep, and WorkerLost."""
+        ...
+
+
+@runtime_checkable
 class Publishes(Protocol):
     """An engine with gRPC services of its own, mounted on the worker's port.
 

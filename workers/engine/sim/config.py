@@ -16,7 +16,8 @@ class SchedulerConfig:
 
     ``total_blocks`` are those that requests can have; vLLM's ``num_gpu_blocks`` counts one more, its placeholder.
     ``block_size``, ``max_num_batched_tokens``, ``max_model_len`` and the threshold are tokens; ``watermark`` is the
-    fraction of the pool kept free when a request is admitted beside others.
+    fraction of the pool kept free when a request is admitted beside others. With ``async_scheduling`` a step is decided
+    while the one before it runs, which is vLLM's own default on GPUs and not on a CPU.
     """
 
     block_size: int
@@ -31,6 +32,7 @@ class SchedulerConfig:
     long_prefill_token_threshold_adaptive: bool = False
     scheduler_reserve_full_isl: bool = True
     watermark: float = 0.0
+    async_scheduling: bool = False
 
     def __post_init__(self) -> None:
         for name in ("block_size", "total_blocks", "max_num_seqs", "max_num_batched_tokens", "max_model_len"):
@@ -67,6 +69,11 @@ class SchedulerConfig:
                 param="total_blocks",
                 hint=f"lower max_model_len to {self.total_blocks * self.block_size}, or give more KV memory",
             )
+
+    @property
+    def depth(self) -> int:
+        """Steps that may be scheduled and not complete: the ``max_concurrent_batches`` of one pipeline stage."""
+        return 2 if self.async_scheduling else 1
 
     @property
     def watermark_blocks(self) -> int:

@@ -12,11 +12,10 @@ import asyncio
 import contextlib
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from control_plane.contracts.choice import choice_name
 from control_plane.contracts.errors import DropReason, WorkerLost, from_reason
 from control_plane.contracts.failure import DEADLY, Failure, FailureKind, read_failure
 from control_plane.contracts.kv_events import KvBatch, KvSnapshot
@@ -24,7 +23,6 @@ from control_plane.contracts.step import BlockSnapshot, EngineStep, StepFinished
 from control_plane.contracts.worker import CallError, Delta, FinishReason, Generate, ModelInfo
 from control_plane.contracts.worker_spec import WorkerSpec
 from workers.engine.base import EngineLoad, Sink, TokenizerFile, no_events
-from workers.engine.choice_id import internal_id
 from workers.engine.kv_journal import KvJournal
 from workers.engine.modelless.choice import asked, output_room
 from workers.engine.modelless.script import find_script
@@ -34,12 +32,13 @@ from workers.engine.sim.answers import SimAnswers
 from workers.engine.sim.calls import SimCall, SimChoice
 from workers.engine.sim.failures import Failures
 from workers.engine.sim.gauge import Gauge
+from workers.engine.sim.names import Names
 from workers.engine.sim.profile import profile_of
 from workers.engine.sim.request import SimRequest
 from workers.engine.sim.scheduled import Scheduled
 from workers.engine.sim.scheduler import SimScheduler
 from workers.engine.sim.settings import SimSettings
-from workers.engine.sim.setup import scheduler_config
+from workers.engine.sim.setup import model_info, nap_of, scheduler_config
 from workers.engine.sim.telling import Telling
 from workers.engine.sim.totals import Totals
 
@@ -55,7 +54,7 @@ _SNAPSHOT_WAIT_S = 1.0
 
 
 class SimEngine:
-    """See ``Engine``, ``TracesSteps``, ``TellsKvEvents`` and ``Fails``."""
+    """See ``Engine``, ``TracesSteps``, ``TellsKvEvents``, ``Sleeps`` and ``Fails``."""
 
     name = "sim"
     version = "1"
@@ -81,12 +80,13 @@ class SimEngine:
         self._gauge = Gauge(self._scheduler, self._totals, self._failures)
         self._calls: dict[int, SimCall] = {}
         self._choices: dict[str, SimChoice] = {}
-        self._ended: set[str] = set()
+        self._names = Names(self._choices, self._telling.recent)
+        self._nap = nap_of(self.profile, settings.speed)
         self._scripted = 0
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
-        self._flying: Scheduled | None = None
+        self._flying: deque[Scheduled] = deque()
         self._asked: asyncio.Future[BlockSnapshot] | None = None
-        self._started = self._due = 0.0
+        self._due = 0.0
         self._dying = False
         self._loop: asyncio.AbstractEventLoop
         self._death: asyncio.Future[str]
@@ -96,24 +96,12 @@ class SimEngine:
         self._death = self._loop.create_future()
         for failure in self._planned:
             self.inject(failure)
-        config, profile = self.config, self.profile
-        return ModelInfo(
-            name=self._spec.model,
-            source=f"sim:{profile.name}",
-            dtype=profile.dtype,
-            max_context=config.max_model_len,
-            vocab_size=self._tokenizer.vocab_size,
-            block_size=config.block_size,
-            total_blocks=config.total_blocks,
-            kv_bytes=(config.total_blocks + 1) * profile.block_bytes,
-            tensor_parallel=profile.tensor_parallel,
-            max_num_seqs=config.max_num_seqs,
-            max_num_batched_tokens=config.max_num_batched_tokens,
-        )
+        return model_info(self._spec.model, self.profile, self.config, self._tokenizer.vocab_size)
 
     def submit(self, call: Generate, sink: Sink) -> None:
         if self._dying:
             raise from_reason(DropReason.ENGINE_DEAD, "the engine is dead")
+        self._nap.refuse()
         limit = output_room(call, self.config.max_model_len, self._tokenizer.vocab_size)
         prompt, origin = list(call.prompt_token_ids), asked(call)
         data = self._tokenizer.decode(origin.prompt_token_ids)
@@ -121,8 +109,10 @@ class SimEngine:
         script = find_script(data.decode(errors="replace") if told else "")
         if script.refuse:
             raise from_reason(script.refuse, "refused by the script", param="script")
-        if script.inject is not None:
-            self._obey(script.inject)
+        if script.inject == "clear":
+            self.heal()
+        elif script.inject is not None:
+            self.inject(read_failure(script.inject))
         now, tail = time.monotonic(), unfinished_character(data[-4:])
         entry = SimCall(call, script, sink, time.time(), now)
         for index in range(call.sampling.n):
@@ -136,7 +126,7 @@ class SimEngine:
                 limit=limit,
                 tokens=[],
                 call=entry,
-                name=self._new_name(call, index),
+                name=self._names.new(call, index),
             )
             choice.resume()
             left = limit - call.resumed
@@ -190,7 +180,7 @@ class SimEngine:
         """After a step that runs has ended, unless it takes its time."""
         if self._dying:
             raise WorkerLost("the engine does not run")
-        if self._flying is not None:
+        if self._flying:
             self._asked = self._asked or self._loop.create_future()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_SNAPSHOT_WAIT_S):
@@ -206,6 +196,20 @@ class SimEngine:
         self._tell_kv_events(time.monotonic())
         return self._journal.snapshot()
 
+    def no_sleep(self) -> str:
+        return self._nap.problem
+
+    async def sleep(self, level: int) -> None:
+        if self._dying:
+            raise WorkerLost("the engine does not run")
+        self._nap.begin(level, len(self._calls))
+        self._scheduler.reset_prefix_cache()
+        self._tell_kv_events(time.monotonic())
+        await self._nap.fall()
+
+    async def wake(self) -> None:
+        await self._nap.wake()
+
     def inject(self, failure: Failure) -> None:
         if failure.kind in DEADLY:
             process = failure.kind is FailureKind.CRASH and self._settings.exit_process
@@ -220,19 +224,6 @@ class SimEngine:
     def failures(self) -> tuple[Failure, ...]:
         return self._failures.all(time.monotonic())
 
-    def _obey(self, told: str | dict[str, Any]) -> None:
-        if told == "clear":
-            self.heal()
-        else:
-            self.inject(read_failure(told))
-
-    def _new_name(self, call: Generate, index: int) -> str:
-        """The request's own id, with ``#1``, ``#2``, … for further choices, as long as nobody else has it."""
-        name = choice_name(call.request_id, index)
-        if name in self._choices or name in self._ended or self._telling.recent(name):
-            return internal_id(call.request_id, call.call, index)
-        return name
-
     def _wake(self) -> None:
         """Something changed; if no step runs, one begins when everything that came with it is in."""
         if self._timer is None and not self._dying:
@@ -243,21 +234,28 @@ class SimEngine:
         self._begin(time.monotonic())
 
     def _begin(self, start: float) -> None:
-        """Schedule a step that starts at ``start``; what only tells something is over at once."""
-        scheduler = self._scheduler
-        while scheduler.has_work():
-            before = scheduler.step
-            scheduled = scheduler.schedule(start)
-            self._note(scheduled, start)
-            if scheduled.batch:
-                seconds = self._seconds(scheduled, start)
-                self._flying, self._started, self._due = scheduled, start, start + seconds
+        """Schedule as many steps as may be in flight, and run the first of them from ``start``. What only tells
+        something is over at once when it comes to it. As vLLM's engine core goes on: see ``SchedulerConfig.depth``."""
+        scheduler, flying = self._scheduler, self._flying
+        while True:
+            idle = not scheduler.has_work()
+            while not idle and len(flying) < self.config.depth:
+                before = scheduler.step
+                scheduled = scheduler.schedule(start)
+                self._note(scheduled, start)
+                idle = not scheduled.batch
+                if idle and scheduled.step == before:
+                    scheduler.discard(scheduled)
+                else:
+                    flying.append(scheduled)
+            if not flying:
+                return
+            if flying[0].batch:
+                self._due = start + self._seconds(flying[0], start)
                 self._timer = self._loop.call_later(max(0.0, self._due - time.monotonic()), self._land)
                 return
-            if scheduled.step == before:
-                return
-            finished = scheduler.complete(scheduled, {})
-            self._publish(scheduled, finished, 0.0)
+            told = flying.popleft()
+            self._publish(told, scheduler.complete(told, {}), 0.0)
 
     def _note(self, scheduled: Scheduled, start: float) -> None:
         """Who joined and who was pushed out."""
@@ -277,7 +275,7 @@ class SimEngine:
     def _seconds(self, scheduled: Scheduled, now: float) -> float:
         seconds = self.profile.timer.seconds(scheduled.batch, scheduled.step) / self._settings.speed
         if self._scripted:
-            own = [self._choices[name].own_time() for name in scheduled.due]
+            own = [choice.own_time() for name in scheduled.due if (choice := self._choices.get(name)) is not None]
             asked = [each for each in own if each is not None]
             alone = len(asked) == len(scheduled.batch)
             seconds = max([*asked, 0.0 if alone else seconds])
@@ -290,8 +288,7 @@ class SimEngine:
         if self._failures.on(FailureKind.STALL, now):
             self._timer = self._loop.call_later(_STALL_LOOK_S, self._land)
             return
-        scheduled, self._flying = self._flying, None
-        assert scheduled is not None
+        scheduled = self._flying.popleft()
         tokens: dict[str, Sequence[int]] = {}
         ended: dict[str, str] = {}
         out: dict[Sink, list[Delta]] = {}
@@ -307,7 +304,8 @@ class SimEngine:
                 out.setdefault(choice.call.sink, []).append(delta)
         self._totals.steps += 1
         finished = self._scheduler.complete(scheduled, tokens, ended)
-        self._publish(scheduled, finished, self._due - self._started)
+        # As vLLM's trace has it: from its schedule on, also where another step ran first.
+        self._publish(scheduled, finished, self._due - scheduled.now)
         for sink, deltas in out.items():
             sink(deltas)
         if not self._dying:
@@ -338,18 +336,18 @@ class SimEngine:
 
     def _forget(self, choice: SimChoice) -> None:
         del self._choices[choice.name]
-        self._ended.add(choice.name)
+        self._names.ended(choice.name)
         self._scripted -= choice.script.timed
 
     def _publish(self, scheduled: Scheduled, finished: Sequence[StepFinished], execute_s: float) -> None:
-        self._ended.clear()
+        self._names.landed(self._flying)
         if self._asked is not None:
             self._asked.set_result(self._scheduler.snapshot(time.time()))
             self._asked = None
         step = self._telling.tell(
             scheduled,
             finished,
-            self._scheduler.counts(),
+            self._scheduler.told_counts(),
             started_unix=time.time() - (time.monotonic() - scheduled.now),
             execute_s=execute_s,
             drop=self._failures.on(FailureKind.DROP_STEPS, scheduled.now),

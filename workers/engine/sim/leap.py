@@ -24,9 +24,14 @@ _NONE = Ahead(0, 0, 0)
 
 class LeapingScheduler(SimScheduler):
     def ahead(self) -> Ahead:
-        """The last of the steps ends a request, if there is room for all of them."""
+        """The last of the steps ends a request, if there is room for all of them. None with async_scheduling."""
         running = self._running
-        if self._ended or len(self._waiting) or not 0 < len(running) <= self.config.max_num_batched_tokens:
+        if (
+            self._in_flight is not None
+            or self._ended
+            or len(self._waiting)
+            or not 0 < len(running) <= self.config.max_num_batched_tokens
+        ):
             return _NONE
         steps, context = 1 << 30, 0
         for state in running:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from control_plane.contracts.errors import InferDeckError, NotFound, SettingsError
 from control_plane.contracts.sizing.catalogue import PublishedModel, published_model
-from control_plane.contracts.sizing.gpus import MEMORY_SOURCE, Gpu, gpu_named
+from control_plane.contracts.sizing.gpus import MEMORY_SOURCE, PCIE_SOURCE, Gpu, gpu_named
 from control_plane.contracts.sizing.kv_cache import kv_layout
 from control_plane.contracts.sizing.measured import Measured, read_measured
 from control_plane.contracts.sizing.memory import EngineSettings, check_tp, engine_defaults, gpu_memory
@@ -26,12 +26,15 @@ EFFICIENCY_SOURCE = (
     "step: typical of a good engine, not measured"
 )
 
+HOST_SOURCE = f"{PCIE_SOURCE}; weights are copied at 70 % of it: typical, not measured"
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:
     """``device`` is like "H100 x2"; ``context`` the most tokens that the model was made for; ``defaults`` hold where
     nothing else is said. ``block_bytes`` is one block on one device, ``kv_room`` what all may take there, in bytes.
-    ``timer`` gives the time of a step; ``sources`` say where the figures come from."""
+    ``timer`` gives the time of a step; ``sources`` say where the figures come from. ``host_copy_s`` is how long the
+    weights take to the host's memory or from it, all devices at once; None: nobody has said."""
 
     name: str
     device: str
@@ -44,6 +47,7 @@ class Profile:
     kv_room: float
     timer: StepTimer
     sources: tuple[str, ...]
+    host_copy_s: float | None = None
 
     def blocks(self, kv_bytes: int = 0) -> int:
         """Blocks that requests can have in so many bytes (0: all there is room for), vLLM's null block left out."""
@@ -109,7 +113,8 @@ def computed(
         block_bytes=layout.block_bytes,
         kv_room=memory.kv_room,
         timer=RooflineTimer(Roofline(shape, gpu, tp), efficiency),
-        sources=(model.source, gpu.source, MEMORY_SOURCE, EFFICIENCY_SOURCE),
+        sources=(model.source, gpu.source, MEMORY_SOURCE, EFFICIENCY_SOURCE, HOST_SOURCE),
+        host_copy_s=memory.weights / (gpu.host_link * efficiency.link),
     )
 
 

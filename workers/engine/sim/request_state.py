@@ -17,9 +17,11 @@ class RequestState:
 
     ``tokens`` are prompt and output; the KV of the first ``computed`` of them is, or is being, written to ``blocks``.
     The request has ended when it has ``limit`` tokens, which is at most max_model_len: so there is always room for
-    the tokens that a step may compute. ``cached_blocks`` counts the blocks at the table's start that can be found by
-    their content, ``cached_tokens`` what its first admission found. ``capacity`` and ``cache_at`` are the numbers of
-    computed tokens past which a block must be added, and at which one is full and not yet in the cache.
+    the tokens that a step may compute. ``coming`` counts the tokens that steps in flight will give it, ``stale`` those
+    that were on the way when it was preempted, and come all the same. ``cached_blocks`` counts the blocks at the start
+    of the table that can be found by their content, ``cached_tokens`` what its first admission found. ``capacity`` and
+    ``cache_at`` are the numbers of computed tokens past which a block must be added, and at which one is full and not
+    yet in the cache.
     """
 
     __slots__ = (
@@ -28,6 +30,7 @@ class RequestState:
         "cached_blocks",
         "cached_tokens",
         "capacity",
+        "coming",
         "computed",
         "extend",
         "keys",
@@ -39,6 +42,7 @@ class RequestState:
         "prompt_tokens",
         "request_id",
         "salt",
+        "stale",
         "tokens",
         "waiting",
     )
@@ -53,6 +57,8 @@ class RequestState:
         self.prompt_tokens = len(self.tokens)
         self.limit = min(max_model_len, self.prompt_tokens + request.max_tokens)
         self.computed = 0
+        self.coming = 0
+        self.stale = 0
         self.blocks: list[int] = []
         self.keys: list[int] = []
         self.cached_blocks = 0

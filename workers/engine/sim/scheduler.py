@@ -7,11 +7,14 @@ prefill. Who cannot get a block pushes out the least important of the running, w
 What is left of the token budget goes to the waiting, in their order, until one does not fit.
 
 Not modelled: speculative decoding, LoRA, multi-modal inputs, structured output, KV connectors (P/D, offloading),
-sliding window and Mamba layers, data-parallel throttling, streaming input. Nor asynchronous scheduling, which vLLM uses
-on GPUs: a step is decided there while the one before it runs, so what an ended request held is free a step later.
+sliding window and Mamba layers, data-parallel throttling, streaming input.
 
-Pure: time is passed in, tokens too. Calls alternate, ``schedule`` and ``complete``; ``add`` and ``abort`` may come
-between any two.
+With ``async_scheduling`` a step is decided while the one before it runs (``async_scheduler.py``, ``EngineCore.
+step_with_batch_queue``): it counts on tokens that are still to come, and what a request held that ends by one is free a
+step later.
+
+Pure: time is passed in, tokens too. Calls alternate, ``schedule`` and ``complete``, in the order of the steps; with
+``async_scheduling`` one more ``schedule`` may go ahead. ``add`` and ``abort`` may come between any two.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from control_plane.contracts.step import BlockSnapshot, BlockTable, SharedBlock,
 from workers.engine.kv_journal import KvJournal
 from workers.engine.sim.block_pool import BlockCounts, BlockPool
 from workers.engine.sim.config import SchedulerConfig
+from workers.engine.sim.in_flight import InFlight
 from workers.engine.sim.prefix import extend_keys
 from workers.engine.sim.request import SimRequest
 from workers.engine.sim.request_state import RequestState
@@ -48,6 +52,7 @@ class SimScheduler:
         self._waiting = waiting_queue(config.policy)
         self._running: list[RequestState] = []
         self._ended: list[StepFinished] = []
+        self._in_flight = InFlight(self._ended) if config.async_scheduling else None
 
     def add(self, request: SimRequest) -> None:
         """Raises InvalidRequest for what vLLM refuses, Conflict for an id that is still in use."""
@@ -87,7 +92,9 @@ class SimScheduler:
 
     def schedule(self, now: float) -> Scheduled:
         config = self.config
-        if not self.has_work():
+        if self._in_flight is not None:
+            self._in_flight.close(self._pool.counts())
+        elif not self.has_work():
             return Scheduled(self.step, now)
         batch: dict[RequestState, Row] = {}
         preempted: list[str] = []
@@ -95,19 +102,24 @@ class SimScheduler:
         budget = self._schedule_running(batch, preempted, threshold)
         if not preempted and budget and len(self._waiting):
             budget = self._schedule_waiting(batch, budget, threshold)
-        if batch or preempted or self._ended:
-            self.step += 1
+        told = bool(batch or preempted or self._ended)
+        self.step += told
         waiting = self._waiting
-        return Scheduled(
+        scheduled = Scheduled(
             step=self.step,
             now=now,
             tokens=config.max_num_batched_tokens - budget,
             batch=list(batch.values()),
-            states=[state for state in batch if state.computed >= len(state.tokens)],
+            states=[state for state in batch if state.computed >= len(state.tokens) + state.coming],
             preempted=tuple(sorted(preempted)),
             heads=[head_of(state) for state in waiting.head(WAITING_SHOWN)] if len(waiting) else (),
             waiting_total=len(waiting),
         )
+        if self._in_flight is not None:
+            self._in_flight.add(scheduled, told)
+            for state in scheduled.states:
+                state.coming += 1
+        return scheduled
 
     def complete(
         self,
@@ -119,26 +131,44 @@ class SimScheduler:
 
         ``ended`` names those for whom it was the last, with the reason ("stop", "error"); who has max_tokens, or fills
         max_model_len, ends by itself ("length"). Tokens of others, as of one aborted meanwhile, are ignored. Returns
-        everyone who has ended since the last call.
+        everyone whose end belongs to this step: who has ended since the last call, but with ``async_scheduling`` who
+        ended after the next one was scheduled belongs to that.
         """
-        gone = False
+        gone, ahead = False, self._in_flight is not None
         for state in scheduled.states:
+            if state.limit < 0:
+                continue
+            if state.stale:
+                state.stale -= 1
+            elif ahead:
+                state.coming -= 1
             new = tokens.get(state.request_id)
-            if not new or state.limit < 0:
+            if not new:
                 continue
             room = state.limit - len(state.tokens)
             state.tokens += new[:room]
             reason = ended.get(state.request_id) if ended else None
             if reason is None and len(new) >= room:
                 reason = "length"
+            if ahead and not state.waiting:
+                self._cache_known(state, state.computed - state.coming)
             if reason is not None:
+                if state.waiting:
+                    self._waiting.remove(state)
                 self._end(state, reason)
                 gone = True
         if gone:
             self._running = [state for state in self._running if state.limit >= 0]
+        if self._in_flight is not None:
+            return self._in_flight.land(scheduled, self._pool.counts())
         finished = tuple(self._ended)
         self._ended.clear()
         return finished
+
+    def discard(self, scheduled: Scheduled) -> None:
+        """Instead of ``complete``, of what was scheduled last: it runs nothing and tells nothing."""
+        if self._in_flight is not None:
+            self._in_flight.drop(scheduled)
 
     def waiting(self, most: int | None = None) -> tuple[StepWaiting, ...]:
         """The queue in its order, or its head."""
@@ -156,6 +186,10 @@ class SimScheduler:
     def counts(self) -> BlockCounts:
         return self._pool.counts()
 
+    def told_counts(self) -> BlockCounts:
+        """After the step that was completed last."""
+        return self._pool.counts() if self._in_flight is None else self._in_flight.landed_counts
+
     def reset_prefix_cache(self) -> bool:
         """Forget what free blocks hold. False, and nothing is done, while a request has blocks."""
         return self._pool.forget_all()
@@ -164,8 +198,14 @@ class SimScheduler:
         """The names of all blocks that can be hit."""
         return self._pool.keys()
 
+    def tables(self) -> tuple[BlockTable, ...]:
+        """Of the running, in their order."""
+        return tuple(BlockTable(state.request_id, tuple(state.blocks), state.computed) for state in self._running)
+
     def snapshot(self, taken_unix: float = 0.0) -> BlockSnapshot:
         """The whole KV cache after the last step; ``cached_free`` in the order in which the blocks go."""
+        if self._in_flight is not None:
+            self._in_flight.close(self._pool.counts())
         used, cached_free, free = self._pool.counts()
         return BlockSnapshot(
             step=self.step,
@@ -175,7 +215,7 @@ class SimScheduler:
             used_blocks=used,
             cached_free_blocks=cached_free,
             free_blocks=free,
-            tables=tuple(BlockTable(state.request_id, tuple(state.blocks), state.computed) for state in self._running),
+            tables=self.tables(),
             shared=tuple(SharedBlock(block, references) for block, references in self._pool.shared()),
             cached_free=self._pool.idle(),
             waiting=self.waiting(WAITING_SHOWN),
@@ -198,8 +238,12 @@ class SimScheduler:
         index = 0
         while index < len(running) and budget:
             state = running[index]
-            computed = state.computed
-            tokens = len(state.tokens) - computed
+            computed, coming, known = state.computed, state.coming, len(state.tokens)
+            if coming and computed + 1 >= state.limit:
+                # What is in flight is its last token.
+                index += 1
+                continue
+            tokens = known + coming - computed
             if tokens > 1:
                 if 0 < threshold < tokens:
                     tokens = threshold
@@ -227,8 +271,8 @@ class SimScheduler:
                 state.blocks += new
                 state.capacity += missing * block_size
             if end >= state.cache_at:
-                self._cache(state, end // block_size)
-            if end < len(state.tokens):
+                self._cache_known(state, min(end, known))
+            if end < known + coming:
                 kind = PREFILL
             elif state.prefilling:
                 kind, state.prefilling = LAST_PREFILL, False
@@ -240,7 +284,7 @@ class SimScheduler:
                 tokens,
                 computed,
                 state.prompt_tokens,
-                len(state.tokens) - state.prompt_tokens,
+                known + coming - state.prompt_tokens,
                 state.cached_tokens,
                 state.priority,
                 False,
@@ -323,6 +367,8 @@ class SimScheduler:
 
     def _preempt(self, state: RequestState) -> None:
         self._free(state)
+        state.stale += state.coming
+        state.coming = 0
         state.waiting = state.preempted = True
         self._waiting.put_back(state)
 
@@ -334,6 +380,11 @@ class SimScheduler:
             self._pool.fill(state.blocks[index], keys[index])
         state.cached_blocks = full
         state.cache_at = (full + 1) * block_size
+
+    def _cache_known(self, state: RequestState, computed: int) -> None:
+        """The blocks that ``computed`` tokens fill, all of which are known."""
+        if computed >= state.cache_at:
+            self._cache(state, computed // self.config.block_size)
 
     def _end(self, state: RequestState, reason: str) -> None:
         self._ended.append(StepFinished(state.request_id, reason, state.output_tokens, len(state.blocks)))

@@ -15,12 +15,13 @@ class SimSettings:
     """Every key is optional; 0 and "" leave it to the profile.
 
     What is simulated is a ``profile`` (a name like ``h100-llama-3.1-8b-tp2``, or the path of a measured one's TOML
-    file), or a ``gpu`` and a ``model_shape`` (names, as ``inferdeck plan`` knows them) with ``tensor_parallel``.
-    ``speed`` 2 runs twice as fast as the real thing would. ``output_tokens`` is the median length of an answer that
-    nothing else bounds. ``tokenizer_dir`` is a folder with a byte-level tokenizer. ``failures`` happen by themselves,
-    counted from the start (see ``contracts/failure.py``). With ``scripts`` a prompt may hold a script, which any caller
-    can then use to shape its answer, inject failures, and end the worker. ``exit_process`` False turns the death of the
-    process into the death of the engine.
+    file), or a ``gpu`` and a ``model_shape`` (names, as ``inferdeck plan`` knows them) with ``tensor_parallel``. With
+    ``async_scheduling`` each step is decided while the one before it runs, as vLLM does on GPUs: the times that are
+    told of steps overlap then. ``speed`` 2 runs twice as fast as the real thing would. ``output_tokens`` is the median
+    length of an answer that nothing else bounds. ``tokenizer_dir`` is a folder with a byte-level tokenizer.
+    ``failures`` happen by themselves, counted from the start (see ``contracts/failure.py``). With ``scripts`` a prompt
+    may hold a script, which any caller can then use to shape its answer, inject failures, and end the worker.
+    ``exit_process`` False turns the death of the process into the death of the engine.
     """
 
     profile: str = ""
@@ -38,6 +39,7 @@ class SimSettings:
     enable_chunked_prefill: bool = True
     long_prefill_token_threshold: int = 0
     watermark: float = 0.0
+    async_scheduling: bool = False
     speed: float = 1.0
     output_tokens: int = 128
     tokenizer_dir: str = ""

@@ -1,8 +1,10 @@
-"""The scheduler's settings from the engine's: what nobody says follows from the profile."""
+"""What the engine is made of, from its settings: what nobody says follows from the profile."""
 
 from __future__ import annotations
 
 from control_plane.contracts.errors import SettingsError
+from control_plane.contracts.worker import ModelInfo
+from workers.engine.modelless.nap import Nap
 from workers.engine.sim.config import SchedulerConfig
 from workers.engine.sim.profile import Profile
 from workers.engine.sim.settings import SimSettings
@@ -41,4 +43,28 @@ def scheduler_config(
         enable_chunked_prefill=settings.enable_chunked_prefill,
         long_prefill_token_threshold=settings.long_prefill_token_threshold,
         watermark=settings.watermark,
+        async_scheduling=settings.async_scheduling,
     )
+
+
+def model_info(name: str, profile: Profile, config: SchedulerConfig, vocab_size: int) -> ModelInfo:
+    return ModelInfo(
+        name=name,
+        source=f"sim:{profile.name}",
+        dtype=profile.dtype,
+        max_context=config.max_model_len,
+        vocab_size=vocab_size,
+        block_size=config.block_size,
+        total_blocks=config.total_blocks,
+        kv_bytes=(config.total_blocks + 1) * profile.block_bytes,
+        tensor_parallel=profile.tensor_parallel,
+        max_num_seqs=config.max_num_seqs,
+        max_num_batched_tokens=config.max_num_batched_tokens,
+    )
+
+
+def nap_of(profile: Profile, speed: float) -> Nap:
+    """Weights that were discarded come back as if their file were in the host's memory."""
+    if profile.host_copy_s is None:
+        return Nap(problem=f"{profile.name} was measured, and not how long its weights take to the host and back")
+    return Nap(profile.host_copy_s / speed, profile.host_copy_s / speed)

@@ -7,6 +7,7 @@ Pure: nothing here waits, reads a clock or has I/O.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -15,6 +16,7 @@ from control_plane.contracts.step import StepFinished
 from workers.engine.sim.config import SchedulerConfig
 from workers.engine.sim.leap import LeapingScheduler
 from workers.engine.sim.request import SimRequest
+from workers.engine.sim.request_state import RequestState
 from workers.engine.sim.scheduled import Scheduled
 from workers.engine.sim.step_time import StepTimer
 
@@ -59,8 +61,9 @@ def least_loaded(request: SimRequest, workers: Sequence[VirtualWorker]) -> int:
 @dataclass(slots=True, eq=False)
 class VirtualWorker:
     """``due`` is when its running step ends, or when it was last idle. Before ``calm`` nothing of it changes that can
-    be seen from outside, unless a request comes: its steps until then are put off. ``lines`` are the times of decode
-    steps by the number of requests (see ``_chord``), shared by workers of a kind."""
+    be seen from outside, unless a request comes: its steps until then are put off. ``flying`` is the step that runs;
+    with async_scheduling it is the first in ``queue``, which has those that are decided. ``lines`` are the times of
+    decode steps by the number of requests (see ``_chord``), shared by workers of a kind."""
 
     number: int
     scheduler: LeapingScheduler
@@ -71,6 +74,7 @@ class VirtualWorker:
     calm: float = 0.0
     steps: int = 0
     flying: Scheduled | None = None
+    queue: deque[Scheduled] = field(default_factory=deque)
 
     def add(self, request: SimRequest, now: float) -> None:
         """``now`` is the time of its arrival, up to which it was run and settled. Raises like ``SimScheduler.add``."""
@@ -88,6 +92,9 @@ class VirtualWorker:
         Those of a calm are put off unless ``settle``.
         """
         if until < self.calm and not settle:
+            return
+        if self.scheduler.config.async_scheduling:
+            self._run_ahead(until, done, watch)
             return
         scheduler, live, seconds_of = self.scheduler, self.live, self.timer.seconds
         while True:
@@ -126,6 +133,51 @@ class VirtualWorker:
                 if not outcome.first:
                     outcome.first = now
             self._finish(scheduler.complete(flying, tokens), done)
+
+    def _run_ahead(self, until: float, done: Callable[[Outcome], None], watch: Watch | None) -> None:
+        """The same where a step is decided while the one before it runs. Nothing is put off."""
+        queue, live = self.queue, self.live
+        while True:
+            if self.flying is None:
+                if self.due >= until:
+                    return
+                self._decide()
+                if not queue:
+                    return
+                first = queue[0]
+                if not first.batch:
+                    self.scheduler.complete(queue.popleft(), {})
+                    continue
+                begun, self.flying = self.due, first
+                seconds = self.timer.seconds(first.batch, first.step)
+                self.due = begun + seconds
+                self.steps += 1
+                if watch is not None:
+                    watch(self.number, first, begun, seconds)
+            if self.due > until:
+                return
+            first, self.flying = queue.popleft(), None
+            running = [state for state in first.states if state.limit >= 0]
+            for state in running:
+                outcome = live[state.request_id]
+                outcome.first = outcome.first or self.due
+            self.scheduler.complete(first, {state.request_id: _TOKEN for state in running})
+            self._finish([state for state in running if state.limit < 0], done)
+
+    def _decide(self) -> None:
+        """What may be scheduled now, at ``due``."""
+        scheduler, queue = self.scheduler, self.queue
+        while len(queue) < scheduler.config.depth and scheduler.has_work():
+            before = scheduler.step
+            scheduled = scheduler.schedule(self.due)
+            for name in scheduled.preempted:
+                self.live[name].preemptions += 1
+            if not scheduled.batch and scheduler.step == before:
+                scheduler.discard(scheduled)
+                return
+            queue.append(scheduled)
+            if not scheduled.batch:
+                return
 
     def _leap(self, until: float, done: Callable[[Outcome], None], settle: bool) -> bool:
         """Make at once, or put off, what is alike: steps that begin before ``until``, and end by then where they end
@@ -182,7 +234,7 @@ class VirtualWorker:
         base = at[0] - slope * low
         return (base, slope) if abs(base + slope * middle - at[1]) <= 1e-9 * at[1] else (0.0, 0.0)
 
-    def _finish(self, ended: Sequence[StepFinished], done: Callable[[Outcome], None]) -> None:
+    def _finish(self, ended: Sequence[StepFinished | RequestState], done: Callable[[Outcome], None]) -> None:
         for end in ended:
             outcome = self.live.pop(end.request_id)
             outcome.last = self.due

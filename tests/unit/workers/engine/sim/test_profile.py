@@ -34,7 +34,7 @@ def test_a_profile_is_what_its_name_says_and_tells_its_sources(name: str) -> Non
     profile = profile_of(SimSettings(profile=name))
     assert profile.name == name
     assert profile.device.endswith(f" x{profile.tensor_parallel}")
-    assert len(profile.sources) == 4
+    assert len(profile.sources) == 5
     assert all(profile.sources)
     config = scheduler_config(SimSettings(profile=name), profile)
     assert config.total_blocks * config.block_size >= config.max_model_len
