@@ -45,6 +45,8 @@ T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 3.0
 CALL_TIMEOUT_S = 20.0
+SLEEP_TIMEOUT_S = 620.0
+"""Longer than the control plane waits for the worker."""
 
 
 class OperatorClient:
@@ -199,6 +201,16 @@ class OperatorClient:
         request = pb.WorkerInjectRequest(worker_id=worker_id, failure=wire, heal=heal, dry_run=dry_run)
         return failures_from_wire(await self._unary(self._stub.Inject, request))
 
+    async def sleep(self, worker_id: str, level: int, *, dry_run: bool = False) -> ActionResult:
+        """Have a worker's engine give its device's memory back; answers when it sleeps."""
+        request = pb.WorkerSleepRequest(worker_id=worker_id, level=level, dry_run=dry_run)
+        return from_wire(await self._unary(self._stub.Sleep, request, SLEEP_TIMEOUT_S), ActionResult)
+
+    async def wake(self, worker_id: str, *, dry_run: bool = False) -> ActionResult:
+        """Have it take requests again; answers when it does."""
+        request = pb.WorkerRef(worker_id=worker_id, dry_run=dry_run)
+        return from_wire(await self._unary(self._stub.Wake, request, SLEEP_TIMEOUT_S), ActionResult)
+
     async def blocks(self, worker_id: str) -> BlockSnapshot:
         """The worker's whole KV cache now, from the engine itself."""
         return from_wire(await self._unary(self._stub.GetBlocks, pb.WorkerRef(worker_id=worker_id)), BlockSnapshot)
@@ -219,9 +231,9 @@ class OperatorClient:
         """Stop everything. The control plane ends after the last message."""
         return self._stream(self._stub.Shutdown, pb.ShutdownRequest(grace_s=grace_s), ShutdownProgress)
 
-    async def _unary(self, method: Any, request: Any) -> Any:
+    async def _unary(self, method: Any, request: Any, timeout_s: float = CALL_TIMEOUT_S) -> Any:
         try:
-            return await method(request, metadata=self._metadata, timeout=CALL_TIMEOUT_S)
+            return await method(request, metadata=self._metadata, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
             raise await self._failure(error) from None
 

@@ -74,7 +74,7 @@ class LoadMeter:
             self._use = process_use((os.getpid(), *self._pids()))
             self._use_at = now
 
-    def read(self, state: WorkerState, finished: int) -> Load:
+    def read(self, state: WorkerState, finished: int, sleep_level: int = 0) -> Load:
         load, base = self._engine_load(), self._base
         since, generated, prompt = self._history[0]
         elapsed = max(self._clock() - since, 1e-3)
@@ -98,6 +98,7 @@ class LoadMeter:
             finished=finished,
             rss_bytes=self._use.rss_bytes,
             cpu_s=self._use.cpu_s,
+            sleep_level=sleep_level,
         )
 
 

@@ -33,6 +33,7 @@ from workers.calls import CallStream, CallTable
 from workers.engine.base import Engine, Fails
 from workers.kv_watch import KvWatch
 from workers.load import LoadMeter, progress_of
+from workers.sleeper import Sleeper
 from workers.status import WorkerStatus
 from workers.step_watch import StepWatch
 from workers.validation import check
@@ -175,6 +176,7 @@ class _Servicer(worker_pb2_grpc.WorkerServicer):
         self._request_stop = request_stop
         self._steps = steps
         self._kv = kv
+        self._sleeper = Sleeper(info.worker_id, engine, status, calls)
         self._step_frames = StepFrames()
         self._streams: set[CallStream] = set()
 
@@ -287,7 +289,7 @@ class _Servicer(worker_pb2_grpc.WorkerServicer):
         sent_at = 0.0
         with self._status.changes() as changed:
             while True:
-                load = self._meter.read(self._status.state, self._calls.finished)
+                load = self._meter.read(self._status.state, self._calls.finished, self._sleeper.level)
                 progress, now = progress_of(load), time.monotonic()
                 if progress != sent or now - sent_at >= HEARTBEAT_S - interval:
                     sent, sent_at = progress, now
@@ -361,16 +363,28 @@ class _Servicer(worker_pb2_grpc.WorkerServicer):
         return pb.AbortResponse(found=found)
 
     async def Drain(self, request: pb.DrainRequest, context: _Context) -> pb.DrainResponse:  # noqa: N802
-        if not self._status.move(WorkerState.DRAINING, "drained by request"):
+        if self._sleeper.level or not self._status.move(WorkerState.DRAINING, "drained by request"):
             await abort_with(context, Conflict(f"the worker is {self._status.state.name.lower()}"))
         _log.info("draining", extra={"in_flight": len(self._calls)})
         return pb.DrainResponse(in_flight=len(self._calls))
 
     async def Resume(self, request: pb.ResumeRequest, context: _Context) -> pb.ResumeResponse:  # noqa: N802
-        if not self._status.move(WorkerState.READY):
+        if self._sleeper.level or not self._status.move(WorkerState.READY):
             await abort_with(context, Conflict(f"the worker is {self._status.state.name.lower()}"))
         _log.info("accepting requests again")
         return pb.ResumeResponse()
+
+    async def Sleep(self, request: pb.SleepRequest, context: _Context) -> pb.SleepResponse:  # noqa: N802
+        try:
+            return to_wire(await self._sleeper.sleep(request.level, check=request.check), pb.SleepResponse)
+        except InferDeckError as error:
+            await abort_with(context, error)
+
+    async def Wake(self, request: pb.WakeRequest, context: _Context) -> pb.WakeResponse:  # noqa: N802
+        try:
+            return to_wire(await self._sleeper.wake(), pb.WakeResponse)
+        except InferDeckError as error:
+            await abort_with(context, error)
 
     async def Stop(self, request: pb.StopRequest, context: _Context) -> pb.StopResponse:  # noqa: N802
         self._request_stop(request.grace_s if math.isfinite(request.grace_s) else 0.0)

@@ -10,8 +10,22 @@ from control_plane.contracts.worker import WorkerState
 
 _NEXT = {
     WorkerState.LOADING: {WorkerState.READY, WorkerState.STOPPING, WorkerState.FAILED},
-    WorkerState.READY: {WorkerState.DRAINING, WorkerState.STOPPING, WorkerState.FAILED},
-    WorkerState.DRAINING: {WorkerState.READY, WorkerState.STOPPING, WorkerState.FAILED},
+    WorkerState.READY: {WorkerState.DRAINING, WorkerState.ASLEEP, WorkerState.STOPPING, WorkerState.FAILED},
+    WorkerState.DRAINING: {WorkerState.READY, WorkerState.ASLEEP, WorkerState.STOPPING, WorkerState.FAILED},
+    WorkerState.ASLEEP: {
+        WorkerState.WAKING,
+        WorkerState.READY,
+        WorkerState.DRAINING,
+        WorkerState.STOPPING,
+        WorkerState.FAILED,
+    },
+    WorkerState.WAKING: {
+        WorkerState.READY,
+        WorkerState.DRAINING,
+        WorkerState.ASLEEP,
+        WorkerState.STOPPING,
+        WorkerState.FAILED,
+    },
     WorkerState.STOPPING: {WorkerState.FAILED},
 }
 

@@ -24,7 +24,8 @@ from control_plane.contracts.fleet import (
     WorkerPhase,
     WorkerView,
 )
-from control_plane.contracts.worker import Load
+from control_plane.contracts.sleep import SLEEP_LEVELS
+from control_plane.contracts.worker import Load, WorkerState
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,8 @@ def worker_style(worker: WorkerView) -> str | None:
 
 def load_of(worker: WorkerView) -> Load | None:
     """The load, unless it is only what a worker said before it was lost."""
-    return worker.load if worker.phase in (WorkerPhase.READY, WorkerPhase.STOPPING) else None
+    serving = (WorkerPhase.READY, WorkerPhase.STOPPING, WorkerPhase.ASLEEP)
+    return worker.load if worker.phase in serving else None
 
 
 def quantile(latency: Latency | None, name: str) -> str:
@@ -112,7 +114,19 @@ def note_of(worker: WorkerView, now: float) -> str:
     """What a person must know of a worker that is not simply well."""
     if worker.restart_unix:
         return f"{worker.reason}; restart in {figures.age(max(0.0, worker.restart_unix - now))}"
+    if words := sleep_words(worker):
+        return words
     return "" if worker.phase is WorkerPhase.READY else worker.reason
+
+
+def sleep_words(worker: WorkerView) -> str:
+    """How it sleeps; empty while it is awake."""
+    if worker.phase is not WorkerPhase.ASLEEP or worker.load is None:
+        return ""
+    if worker.load.state is WorkerState.WAKING:
+        return "waking up"
+    level = worker.load.sleep_level
+    return f"level {level}: {SLEEP_LEVELS.get(level, figures.NONE)}"
 
 
 def _since(now: float, then: float) -> str:

@@ -38,6 +38,8 @@ NEEDED: Final[Mapping[str, Role]] = MappingProxyType(
         "/inferdeck.v1.Operator/Uncordon": _O,
         "/inferdeck.v1.Operator/Drain": _O,
         "/inferdeck.v1.Operator/Scale": _O,
+        "/inferdeck.v1.Operator/Sleep": _O,
+        "/inferdeck.v1.Operator/Wake": _O,
         "/inferdeck.v1.Operator/CancelRequest": _O,
         # Decide who may do what, and end it all.
         "/inferdeck.v1.Operator/Shutdown": _A,

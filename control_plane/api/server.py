@@ -8,8 +8,8 @@ import dataclasses
 import logging
 import math
 import time
-from collections.abc import AsyncIterator
-from typing import Final
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any, Final
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -26,7 +26,9 @@ from control_plane.api.routing_feed import RoutingFeed
 from control_plane.api.trail import Trail
 from control_plane.contracts.access import Role
 from control_plane.contracts.errors import Conflict, InvalidRequest
+from control_plane.contracts.fleet import ActionResult
 from control_plane.contracts.identity import Peer
+from control_plane.contracts.sleep import SHALLOW
 from control_plane.contracts.step import TraceMode
 from control_plane.contracts.v1 import (
     access_pb2_grpc,
@@ -129,6 +131,7 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
         self._decisions = DecisionDesk(platform.decisions, routing)
         self._operations = platform.operations
         self._trail = trail
+        self._working: set[asyncio.Task[ActionResult]] = set()
         self._built: dict[bool, tuple[int, float, pb.Snapshot]] = {}
 
     @unary
@@ -246,6 +249,28 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
         return worker_pb2.InjectResponse(failures=[to_wire(each, worker_pb2.Failure) for each in failures])
 
     @unary
+    async def Sleep(self, request: pb.WorkerSleepRequest, context: Context) -> pb.ActionResult:  # noqa: N802
+        return to_wire(await self._to_the_end(self._put_to_sleep(request)), pb.ActionResult)
+
+    async def _put_to_sleep(self, request: pb.WorkerSleepRequest) -> ActionResult:
+        level = request.level or SHALLOW
+        result = await self._operations.sleep(request.worker_id, level, dry_run=request.dry_run)
+        if result.changed and not request.dry_run:
+            told = {"sleep_level": level}
+            await self._trail.left("worker.sleep", f"worker/{request.worker_id}", {"sleep_level": 0}, told)
+        return result
+
+    @unary
+    async def Wake(self, request: pb.WorkerRef, context: Context) -> pb.ActionResult:  # noqa: N802
+        return to_wire(await self._to_the_end(self._wake_up(request)), pb.ActionResult)
+
+    async def _wake_up(self, request: pb.WorkerRef) -> ActionResult:
+        result = await self._operations.wake(request.worker_id, dry_run=request.dry_run)
+        if result.changed and not request.dry_run:
+            await self._trail.left("worker.wake", f"worker/{request.worker_id}", {}, {"sleep_level": 0})
+        return result
+
+    @unary
     async def GetBlocks(self, request: pb.WorkerRef, context: Context) -> worker_pb2.BlockSnapshot:  # noqa: N802
         engine = engine_of(self._platform.controller, request.worker_id)
         return to_wire(await engine.blocks(), worker_pb2.BlockSnapshot)
@@ -288,6 +313,13 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
         await self._trail.left("platform.shutdown", "platform", {}, {"grace_s": grace_s})
         async for progress in self._platform.shutdown(grace_s):
             yield to_wire(progress, pb.ShutdownProgress)
+
+    async def _to_the_end(self, work: Coroutine[Any, Any, ActionResult]) -> ActionResult:
+        """What takes its time is finished and audited, also when the operator does not wait for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
+        return await asyncio.shield(task)
 
     def _snapshot(self, finished: bool) -> pb.Snapshot:
         """Built once for all who ask between two changes."""

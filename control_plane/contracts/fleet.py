@@ -22,6 +22,7 @@ class WorkerPhase(Enum):
     LOST = 3
     FAILED = 4
     STOPPING = 5
+    ASLEEP = 6
 
 
 class RequestPhase(Enum):
@@ -94,7 +95,7 @@ class WorkerView:
         """Whether nothing runs or waits on it, by the routers' count and its own. Of one that is lost nobody knows."""
         if self.in_flight or self.phase is WorkerPhase.LOST:
             return False
-        if self.phase in (WorkerPhase.READY, WorkerPhase.STOPPING):
+        if self.phase in (WorkerPhase.READY, WorkerPhase.STOPPING, WorkerPhase.ASLEEP):
             return self.load is not None and not self.load.running and not self.load.waiting
         return self.phase in (WorkerPhase.STARTING, WorkerPhase.FAILED)
 

@@ -17,6 +17,8 @@ class WorkerState(Enum):
     DRAINING = 3
     FAILED = 4
     STOPPING = 5
+    ASLEEP = 6
+    WAKING = 7
 
 
 class FinishReason(Enum):
@@ -192,6 +194,7 @@ class Load:
     finished: int = 0
     rss_bytes: int = 0
     cpu_s: float = 0.0
+    sleep_level: int = 0
 
 
 @dataclass(frozen=True, slots=True)

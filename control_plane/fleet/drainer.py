@@ -8,7 +8,6 @@ from typing import Final
 
 from control_plane.contracts.errors import Conflict
 from control_plane.contracts.fleet import DrainProgress
-from control_plane.contracts.worker import WorkerState
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.requests import Requests
 from control_plane.fleet.state import Stage
@@ -53,8 +52,7 @@ class Drainer:
         left = worker.in_flight(len(held), at)
         if worker.stage is Stage.WAITING or worker.ended is not None:
             return DrainProgress(worker.id, 0, done=True, message=f"worker/{worker.id} has ended, nothing runs on it")
-        refuses = worker.load is not None and worker.load.state is WorkerState.DRAINING
-        if worker.stage is Stage.STARTING or (refuses and worker.idle(len(held), at)):
+        if worker.stage is Stage.STARTING or (worker.refuses and worker.idle(len(held), at)):
             return DrainProgress(worker.id, 0, done=True, message=f"worker/{worker.id} is drained")
         ids = tuple(view.id for view in held)
         if worker.running(at) is None:

@@ -20,7 +20,7 @@ from control_plane.fleet.worker_client import WorkerClient
 
 POLL_S: Final = 0.05
 RETRY_S: Final = 0.25
-_SERVES = (WorkerState.READY, WorkerState.DRAINING)
+_SERVES = (WorkerState.READY, WorkerState.DRAINING, WorkerState.ASLEEP, WorkerState.WAKING)
 
 log = logging.getLogger(__name__)
 

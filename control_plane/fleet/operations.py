@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from control_plane.contracts.errors import Conflict, InferDeckError, NotFound
 from control_plane.contracts.failure import Failure
-from control_plane.contracts.fleet import ActionResult, DrainProgress
+from control_plane.contracts.fleet import ActionResult, DrainProgress, WorkerPhase
+from control_plane.contracts.sleep import SLEEP_LEVELS
 from control_plane.fleet.actions import Forget, Keep, Retire, Start
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.controller import Controller
@@ -145,6 +146,34 @@ class Operations:
         elif heal:
             self._events.record("failures_ended", f"worker/{worker_id}", "its failures on purpose are over")
         return failures
+
+    async def sleep(self, worker_id: str, level: int, *, dry_run: bool = False) -> ActionResult:
+        """Have the worker's engine give its device's memory back; it gets no requests until it is woken."""
+        engine, worker = engine_of(self._controller, worker_id), self._worker(worker_id)
+        changed, took_s = await engine.sleep(level, check=dry_run)
+        if not changed:
+            return ActionResult(False, f"worker/{worker_id} is asleep already")
+        if dry_run:
+            in_flight = self._in_flight(worker)
+            return ActionResult(
+                True, f"would put worker/{worker_id} to sleep at level {level}", (worker_id,), in_flight
+            )
+        how = f"asleep at level {level}: {SLEEP_LEVELS[level]}"
+        self._events.record("worker_asleep", f"worker/{worker_id}", f"{how}, in {took_s:.1f} s")
+        return ActionResult(True, f"worker/{worker_id} {how}, in {took_s:.1f} s", (worker_id,))
+
+    async def wake(self, worker_id: str, *, dry_run: bool = False) -> ActionResult:
+        """Have a sleeping worker take requests again."""
+        engine = engine_of(self._controller, worker_id)
+        if dry_run:
+            asleep = self._worker(worker_id).phase is WorkerPhase.ASLEEP
+            words = f"would wake worker/{worker_id}" if asleep else f"worker/{worker_id} is awake already"
+            return ActionResult(asleep, words, (worker_id,) if asleep else ())
+        changed, took_s = await engine.wake()
+        if not changed:
+            return ActionResult(False, f"worker/{worker_id} is awake already")
+        self._events.record("worker_awake", f"worker/{worker_id}", f"awake, in {took_s:.1f} s")
+        return ActionResult(True, f"worker/{worker_id} awake, in {took_s:.1f} s", (worker_id,))
 
     async def _cordon(self, worker: Worker) -> None:
         await self._pools.cordon(worker.id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import Final
 
 from control_plane.contracts.fleet import Endpoint, Latency, WorkerPhase, WorkerView
 from control_plane.contracts.worker import Load, WorkerInfo, WorkerState
@@ -12,6 +13,15 @@ from control_plane.fleet.health import Health, Life, is_fresh
 from control_plane.fleet.launcher.process import Process
 from control_plane.fleet.state import Replica, Stage
 from control_plane.fleet.worker_client import WorkerClient
+
+_PHASES: Final = {
+    WorkerState.FAILED: WorkerPhase.FAILED,
+    WorkerState.ASLEEP: WorkerPhase.ASLEEP,
+    WorkerState.WAKING: WorkerPhase.ASLEEP,
+}
+"""What a worker that serves says of itself, where that is not READY."""
+
+_REFUSES: Final = (WorkerState.DRAINING, WorkerState.ASLEEP)
 
 
 @dataclass(slots=True, eq=False)
@@ -75,6 +85,11 @@ class Worker:
         return self.draining or self.retiring
 
     @property
+    def refuses(self) -> bool:
+        """Whether it takes no calls by its own word."""
+        return self.load is not None and self.load.state in _REFUSES
+
+    @property
     def has_process(self) -> bool:
         return self.process is not None and not self.process.ended
 
@@ -90,7 +105,7 @@ class Worker:
             return WorkerPhase.LOST
         if self.load is None:
             return WorkerPhase.STARTING  # adopted, and not heard yet
-        return WorkerPhase.FAILED if self.load.state is WorkerState.FAILED else WorkerPhase.READY
+        return _PHASES.get(self.load.state, WorkerPhase.READY)
 
     def running(self, now: float) -> int | None:
         """Requests inside the worker by its own count; None when that is not known any more."""
@@ -122,7 +137,7 @@ class Worker:
             idle=self.idle(routed, now),
             cordoned=self.cordoned,
             retiring=self.retiring,
-            drained=self.load is not None and self.load.state is WorkerState.DRAINING,
+            drained=self.refuses,
             outdated=self.outdated,
             killed=self.killed,
             failures=self.failures,

@@ -24,6 +24,8 @@ from control_plane.contracts.worker import Load, RunningRequest, WorkerInfo
 CALL_TIMEOUT_S: Final = 5.0
 BLOCKS_TIMEOUT_S: Final = 15.0
 """The engine answers between two steps, and a long prefill is one."""
+SLEEP_TIMEOUT_S: Final = 600.0
+"""For hundreds of gigabytes of weights, from a disk where they were discarded."""
 LOAD_INTERVAL_S: Final = 0.25
 
 
@@ -132,6 +134,17 @@ class WorkerClient:
         """
         request = pb.InjectRequest(heal=heal, failure=None if failure is None else to_wire(failure, pb.Failure))
         return failures_from_wire(await self._call(self._stub.Inject, request))
+
+    async def sleep(self, level: int, *, check: bool) -> tuple[bool, float]:
+        """Put the engine to sleep: whether that changed something, and how long it took, in seconds. ``check``: only
+        tell whether it would. Raises Conflict while requests run, and for an engine that can't."""
+        answer = await self._call(self._stub.Sleep, pb.SleepRequest(level=level, check=check), SLEEP_TIMEOUT_S)
+        return bool(answer.changed), float(answer.took_s)
+
+    async def wake(self) -> tuple[bool, float]:
+        """Have the engine take calls again, like ``sleep``."""
+        answer = await self._call(self._stub.Wake, pb.WakeRequest(), SLEEP_TIMEOUT_S)
+        return bool(answer.changed), float(answer.took_s)
 
     async def blocks(self) -> BlockSnapshot:
         """The whole KV cache now."""

@@ -94,4 +94,6 @@ class Catalogue:
             return refusals.still_loading(model, waited_s)
         if any(t.candidate.cordoned for t in targets):
             return refusals.no_worker(model, waited_s, "they are cordoned")
+        if any(t.endpoint.phase is WorkerPhase.ASLEEP for t in targets):
+            return refusals.no_worker(model, waited_s, "they are asleep")
         return refusals.no_worker(model, waited_s, "none can be reached" if targets else "there are none")

@@ -50,7 +50,10 @@ class SimSide:
         tables = self._held()
         scheduled = scheduler.schedule(0.0)
         if scheduler.step != before:
-            self._expected[before] = tables
+            self._expected.setdefault(before, tables)
+        else:
+            # What the step before is to leave is open again.
+            self._expected.pop(before, None)
         self._flying.append(scheduled)
         self._preempted.update(scheduled.preempted)
         self._rows += [
@@ -89,6 +92,9 @@ class SimSide:
             held = self._expected.pop(step.step) if step.step in self._expected else self._held()
             assert followed == held, "steps and scheduler differ"
         pool = scheduler._pool
+        snapshot = scheduler.snapshot() if told and not step.step % SNAPSHOT_EVERY else None
+        if snapshot is not None and self._flying:
+            self._expected[snapshot.step] = {table.request_id: table.blocks for table in snapshot.tables}
         rows, self._rows = tuple(self._rows), []
         preempted, self._preempted = frozenset(self._preempted), set()
         batch = self._journal.batch()
@@ -96,7 +102,7 @@ class SimSide:
         assert self._mirror.hashes == self._journal.hashes == scheduler.cached_keys()
         return Seen(
             published=step if told else None,
-            snapshot=scheduler.snapshot() if told and not step.step % SNAPSHOT_EVERY else None,
+            snapshot=snapshot,
             rows=rows,
             preempted=preempted,
             waiting=tuple((one.request_id, one.tokens, one.priority, one.preempted) for one in scheduler.waiting()),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from control_plane.contracts.errors import DropReason, SettingsError, WorkerLost
+from control_plane.contracts.errors import Conflict, DropReason, SettingsError, WorkerLost
 from control_plane.contracts.kv_events import KvBatch, KvSnapshot
 from control_plane.contracts.step import BlockSnapshot, EngineStep, TraceMode, TraceState
 from control_plane.contracts.worker import Generate, ModelInfo
@@ -25,6 +25,7 @@ from workers.engine.base import EngineDead, EngineLoad, Sink, TokenizerFile, no_
 from workers.engine.core_process import CoreProcesses, LastWords, kill_all, started_from_here
 from workers.engine.token_bytes import TokenBytes
 from workers.engine.vllm_errors import argument_problem, start_failure
+from workers.engine.vllm_naps import Naps
 
 if TYPE_CHECKING:
     from workers.engine.vllm_calls import Calls
@@ -51,7 +52,7 @@ def preload() -> None:
 
 
 class VllmEngine:
-    """See ``Engine``, ``ReportsProgress``, ``TracesSteps``, ``TellsKvEvents`` and ``Publishes``."""
+    """See ``Engine``, ``ReportsProgress``, ``TracesSteps``, ``TellsKvEvents``, ``Sleeps`` and ``Publishes``."""
 
     name = "vllm"
 
@@ -72,6 +73,8 @@ class VllmEngine:
         self._core: CoreProcesses | None = None
         self._total_blocks = 0
         self._prefix_caching = True
+        self._sleep_mode = False
+        self._naps: Naps | None = None
         self._building: asyncio.Future[Any] | None = None
         self._stopping = False
         self._loop: asyncio.AbstractEventLoop
@@ -106,6 +109,7 @@ class VllmEngine:
 
         self._calls = Calls(self._llm, self._counters, token_bytes, self._lost)
         await self._calls.open()
+        self._naps = Naps(self._llm, lambda: self._calls.unfinished if self._calls is not None else 0)
         assert self._steps is not None
         await self._steps.open(self._llm.engine_core)
         self._core.meet_family()
@@ -117,6 +121,8 @@ class VllmEngine:
     def submit(self, call: Generate, sink: Sink) -> None:
         if self._calls is None or self._stopping:
             raise WorkerLost("the engine is not running", reason=DropReason.ENGINE_DEAD)
+        if self._naps is not None:
+            self._naps.refuse()
         self._calls.submit(call, sink)
 
     def abort(self, call: int) -> None:
@@ -171,6 +177,29 @@ class VllmEngine:
 
     def published(self, server: Any) -> Sequence[str]:
         return published.add_service(self._llm, server)
+
+    def no_sleep(self) -> str:
+        if not self._spec.gpus:
+            return "sleep needs a GPU and enable_sleep_mode: on the CPU vLLM has none"
+        if not self._sleep_mode:
+            return "sleep needs enable_sleep_mode = true in the pool's engine_args"
+        return ""
+
+    async def sleep(self, level: int) -> None:
+        await self._running_naps().sleep(level)
+        if self._cache is not None:
+            # vLLM itself says so with its next step, and no call comes before it is awake.
+            self._cache.forget()
+
+    async def wake(self) -> None:
+        await self._running_naps().wake()
+
+    def _running_naps(self) -> Naps:
+        if reason := self.no_sleep():
+            raise Conflict(reason)
+        if self._naps is None or self._stopping or self._death.done():
+            raise WorkerLost("the engine is not running", reason=DropReason.ENGINE_DEAD)
+        return self._naps
 
     def tokenizer_files(self) -> Sequence[TokenizerFile]:
         from workers.engine.vllm_model import tokenizer_files
@@ -249,6 +278,7 @@ class VllmEngine:
             vllm_scheduler.install()
             self._counters = vllm_stats.Counters()
             self._steps = vllm_steps.Steps(lambda steps: self.on_steps(steps))
+            self._sleep_mode = bool(config.model_config.enable_sleep_mode)
             self._prefix_caching = bool(config.cache_config.enable_prefix_caching)
             if config.kv_events_config is not None and self._prefix_caching:
                 self._cache = vllm_kv.CacheEvents(lambda batches: self.on_kv_events(batches))

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from control_plane.contracts.kv_events import KvBatch, KvSnapshot
-from workers.engine.kv_translation import KvTranslation
+from workers.engine.kv_translation import CLEARED, KvTranslation
 from workers.engine.step_payload import decode
 
 OnKvEvents = Callable[[Sequence[KvBatch]], None]
@@ -30,6 +30,11 @@ class CacheEvents:
 
     def snapshot(self) -> KvSnapshot:
         return self.translation.snapshot()
+
+    def forget(self) -> None:
+        """Nothing is cached any more."""
+        if not self.unavailable and (batch := self.translation.batch([(CLEARED,)], 0)) is not None:
+            self._on_kv_events((batch,))
 
     def receive(self, payloads: Sequence[bytes]) -> None:
         """What came with the statistics of one step. After a payload that is missing or cannot be read, nothing is

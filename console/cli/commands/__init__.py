@@ -22,6 +22,7 @@ from console.cli.commands import (
     replay,
     cordon,
     drain,
+    sleep,
     scale,
     cancel,
     wait,

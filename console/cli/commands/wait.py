@@ -34,6 +34,7 @@ def conditions(kind: str) -> dict[str, Callable[[Any], bool]]:
             "uncordoned": lambda worker: not worker.cordoned,
             "drained": lambda worker: worker.drained or (worker.cordoned and worker.idle),
             "idle": lambda worker: worker.phase is WorkerPhase.READY and worker.idle,
+            "asleep": phase(WorkerPhase.ASLEEP),
             "lost": phase(WorkerPhase.LOST),
             "failed": phase(WorkerPhase.FAILED),
         },
@@ -63,8 +64,8 @@ async def wait(
 ) -> None:
     """Wait until something is so.
 
-    A worker: ready, cordoned, uncordoned, drained, idle, lost, failed. A pool, gateway or model: ready. A request:
-    ended, dispatched, decoding. Anything: gone. Exits 5 when the time is over, 3 when there is no such object.
+    A worker: ready, cordoned, uncordoned, drained, idle, asleep, lost, failed. A pool, gateway or model: ready. A
+    request: ended, dispatched, decoding. Anything: gone. Exits 5 when the time is over, 3 when there is no such object.
     """
     import asyncio
 

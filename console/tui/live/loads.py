@@ -12,7 +12,7 @@ STALE_HEARTBEAT_S = 5.0
 
 def load_now(worker: WorkerView, now_unix: float) -> Load | None:
     """The worker's load, None when it is silent, or not there to have one."""
-    alive = worker.phase in (WorkerPhase.READY, WorkerPhase.STOPPING)
+    alive = worker.phase in (WorkerPhase.READY, WorkerPhase.STOPPING, WorkerPhase.ASLEEP)
     return worker.load if alive and now_unix - worker.heartbeat_unix <= STALE_HEARTBEAT_S else None
 
 

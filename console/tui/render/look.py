@@ -43,6 +43,7 @@ class Glyphs:
     cordoned: str
     draining: str
     drained: str
+    asleep: str
     lost: str
     failed: str
     stopping: str
@@ -90,6 +91,7 @@ UNICODE = Glyphs(
     cordoned="⊘",
     draining="◔",
     drained="○",
+    asleep="◑",
     lost="?",
     failed="✗",
     stopping="▽",
@@ -138,6 +140,7 @@ PLAIN = Glyphs(
     cordoned="/",
     draining="v",
     drained="O",
+    asleep="z",
     lost="?",
     failed="x",
     stopping="v",

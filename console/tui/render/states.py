@@ -9,6 +9,7 @@ from rich.style import Style
 from console.tui.render.figures import age
 from console.tui.render.look import Look
 from control_plane.contracts.fleet import RequestPhase, RequestView, WorkerPhase, WorkerView
+from control_plane.contracts.worker import WorkerState
 
 # Bands of KV-cache use, as operators read them (not the router's settings).
 WATCH, BUSY, FULL = 0.75, 0.80, 0.90
@@ -33,6 +34,9 @@ def worker_state(worker: WorkerView, now_unix: float, look: Look, *, wide: bool 
             return Shown(glyphs.cordoned, "cordoned", palette.watch)
         case WorkerPhase.READY:
             return Shown(glyphs.ready, "ready", palette.good)
+        case WorkerPhase.ASLEEP:
+            waking = worker.load is not None and worker.load.state is WorkerState.WAKING
+            return Shown(glyphs.asleep, "waking" if waking else "asleep", palette.watch)
         case WorkerPhase.STARTING:
             since = f" {_since(worker, now_unix)}" if wide else ""
             return Shown(glyphs.starting, f"starting{since}", palette.accent)

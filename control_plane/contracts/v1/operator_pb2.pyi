@@ -18,6 +18,7 @@ class WorkerPhase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WORKER_PHASE_LOST: _ClassVar[WorkerPhase]
     WORKER_PHASE_FAILED: _ClassVar[WorkerPhase]
     WORKER_PHASE_STOPPING: _ClassVar[WorkerPhase]
+    WORKER_PHASE_ASLEEP: _ClassVar[WorkerPhase]
 
 class RequestPhase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -34,6 +35,7 @@ WORKER_PHASE_READY: WorkerPhase
 WORKER_PHASE_LOST: WorkerPhase
 WORKER_PHASE_FAILED: WorkerPhase
 WORKER_PHASE_STOPPING: WorkerPhase
+WORKER_PHASE_ASLEEP: WorkerPhase
 REQUEST_PHASE_UNSPECIFIED: RequestPhase
 REQUEST_PHASE_QUEUED: RequestPhase
 REQUEST_PHASE_DISPATCHED: RequestPhase
@@ -413,6 +415,16 @@ class WorkerRef(_message.Message):
     worker_id: str
     dry_run: bool
     def __init__(self, worker_id: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class WorkerSleepRequest(_message.Message):
+    __slots__ = ("worker_id", "level", "dry_run")
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    worker_id: str
+    level: int
+    dry_run: bool
+    def __init__(self, worker_id: _Optional[str] = ..., level: _Optional[int] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class RouterRef(_message.Message):
     __slots__ = ("router_id",)

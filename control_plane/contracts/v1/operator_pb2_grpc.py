@@ -112,6 +112,16 @@ class OperatorStub:
                 request_serializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerInjectRequest.SerializeToString,
                 response_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.InjectResponse.FromString,
                 _registered_method=True)
+        self.Sleep = channel.unary_unary(
+                '/inferdeck.v1.Operator/Sleep',
+                request_serializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerSleepRequest.SerializeToString,
+                response_deserializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.ActionResult.FromString,
+                _registered_method=True)
+        self.Wake = channel.unary_unary(
+                '/inferdeck.v1.Operator/Wake',
+                request_serializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerRef.SerializeToString,
+                response_deserializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.ActionResult.FromString,
+                _registered_method=True)
         self.GetTimeline = channel.unary_unary(
                 '/inferdeck.v1.Operator/GetTimeline',
                 request_serializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.TimelineRequest.SerializeToString,
@@ -236,6 +246,19 @@ class OperatorServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Sleep(self, request, context):
+        """Put a worker's engine to sleep, and wake it: see the worker's calls of the same names.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Wake(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetTimeline(self, request, context):
         """Where one request's time went, joined from its gateway, router, worker and engine steps.
         """
@@ -341,6 +364,16 @@ def add_OperatorServicer_to_server(servicer, server):
                     servicer.Inject,
                     request_deserializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerInjectRequest.FromString,
                     response_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.InjectResponse.SerializeToString,
+            ),
+            'Sleep': grpc.unary_unary_rpc_method_handler(
+                    servicer.Sleep,
+                    request_deserializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerSleepRequest.FromString,
+                    response_serializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.ActionResult.SerializeToString,
+            ),
+            'Wake': grpc.unary_unary_rpc_method_handler(
+                    servicer.Wake,
+                    request_deserializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerRef.FromString,
+                    response_serializer=control__plane_dot_contracts_dot_v1_dot_operator__pb2.ActionResult.SerializeToString,
             ),
             'GetTimeline': grpc.unary_unary_rpc_method_handler(
                     servicer.GetTimeline,
@@ -768,6 +801,60 @@ class Operator:
             '/inferdeck.v1.Operator/Inject',
             control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerInjectRequest.SerializeToString,
             control__plane_dot_contracts_dot_v1_dot_worker__pb2.InjectResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Sleep(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/inferdeck.v1.Operator/Sleep',
+            control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerSleepRequest.SerializeToString,
+            control__plane_dot_contracts_dot_v1_dot_operator__pb2.ActionResult.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Wake(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/inferdeck.v1.Operator/Wake',
+            control__plane_dot_contracts_dot_v1_dot_operator__pb2.WorkerRef.SerializeToString,
+            control__plane_dot_contracts_dot_v1_dot_operator__pb2.ActionResult.FromString,
             options,
             channel_credentials,
             insecure,

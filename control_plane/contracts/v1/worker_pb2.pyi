@@ -22,6 +22,8 @@ class WorkerState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WORKER_STATE_DRAINING: _ClassVar[WorkerState]
     WORKER_STATE_FAILED: _ClassVar[WorkerState]
     WORKER_STATE_STOPPING: _ClassVar[WorkerState]
+    WORKER_STATE_ASLEEP: _ClassVar[WorkerState]
+    WORKER_STATE_WAKING: _ClassVar[WorkerState]
 
 class TraceMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -46,6 +48,8 @@ WORKER_STATE_READY: WorkerState
 WORKER_STATE_DRAINING: WorkerState
 WORKER_STATE_FAILED: WorkerState
 WORKER_STATE_STOPPING: WorkerState
+WORKER_STATE_ASLEEP: WorkerState
+WORKER_STATE_WAKING: WorkerState
 TRACE_MODE_UNSPECIFIED: TraceMode
 TRACE_MODE_OFF: TraceMode
 TRACE_MODE_SAMPLED: TraceMode
@@ -335,7 +339,7 @@ class WatchLoadRequest(_message.Message):
     def __init__(self, interval_s: _Optional[float] = ...) -> None: ...
 
 class Load(_message.Message):
-    __slots__ = ("instance_id", "sampled_unix", "state", "running", "waiting", "total_blocks", "used_blocks", "kv_usage", "tokens_per_s", "prompt_tokens_per_s", "generated_tokens", "prompt_tokens", "cached_tokens", "preemptions", "steps", "finished", "rss_bytes", "cpu_s")
+    __slots__ = ("instance_id", "sampled_unix", "state", "running", "waiting", "total_blocks", "used_blocks", "kv_usage", "tokens_per_s", "prompt_tokens_per_s", "generated_tokens", "prompt_tokens", "cached_tokens", "preemptions", "steps", "finished", "rss_bytes", "cpu_s", "sleep_level")
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     SAMPLED_UNIX_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -354,6 +358,7 @@ class Load(_message.Message):
     FINISHED_FIELD_NUMBER: _ClassVar[int]
     RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
     CPU_S_FIELD_NUMBER: _ClassVar[int]
+    SLEEP_LEVEL_FIELD_NUMBER: _ClassVar[int]
     instance_id: str
     sampled_unix: float
     state: WorkerState
@@ -372,7 +377,8 @@ class Load(_message.Message):
     finished: int
     rss_bytes: int
     cpu_s: float
-    def __init__(self, instance_id: _Optional[str] = ..., sampled_unix: _Optional[float] = ..., state: _Optional[_Union[WorkerState, str]] = ..., running: _Optional[int] = ..., waiting: _Optional[int] = ..., total_blocks: _Optional[int] = ..., used_blocks: _Optional[int] = ..., kv_usage: _Optional[float] = ..., tokens_per_s: _Optional[float] = ..., prompt_tokens_per_s: _Optional[float] = ..., generated_tokens: _Optional[int] = ..., prompt_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., preemptions: _Optional[int] = ..., steps: _Optional[int] = ..., finished: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., cpu_s: _Optional[float] = ...) -> None: ...
+    sleep_level: int
+    def __init__(self, instance_id: _Optional[str] = ..., sampled_unix: _Optional[float] = ..., state: _Optional[_Union[WorkerState, str]] = ..., running: _Optional[int] = ..., waiting: _Optional[int] = ..., total_blocks: _Optional[int] = ..., used_blocks: _Optional[int] = ..., kv_usage: _Optional[float] = ..., tokens_per_s: _Optional[float] = ..., prompt_tokens_per_s: _Optional[float] = ..., generated_tokens: _Optional[int] = ..., prompt_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., preemptions: _Optional[int] = ..., steps: _Optional[int] = ..., finished: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., cpu_s: _Optional[float] = ..., sleep_level: _Optional[int] = ...) -> None: ...
 
 class ListRequestsRequest(_message.Message):
     __slots__ = ()
@@ -443,6 +449,34 @@ class StopRequest(_message.Message):
 class StopResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class SleepRequest(_message.Message):
+    __slots__ = ("level", "check")
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    CHECK_FIELD_NUMBER: _ClassVar[int]
+    level: int
+    check: bool
+    def __init__(self, level: _Optional[int] = ..., check: _Optional[bool] = ...) -> None: ...
+
+class SleepResponse(_message.Message):
+    __slots__ = ("changed", "took_s")
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    TOOK_S_FIELD_NUMBER: _ClassVar[int]
+    changed: bool
+    took_s: float
+    def __init__(self, changed: _Optional[bool] = ..., took_s: _Optional[float] = ...) -> None: ...
+
+class WakeRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class WakeResponse(_message.Message):
+    __slots__ = ("changed", "took_s")
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    TOOK_S_FIELD_NUMBER: _ClassVar[int]
+    changed: bool
+    took_s: float
+    def __init__(self, changed: _Optional[bool] = ..., took_s: _Optional[float] = ...) -> None: ...
 
 class WatchStepsRequest(_message.Message):
     __slots__ = ("from_step", "live", "request_id", "last_steps")

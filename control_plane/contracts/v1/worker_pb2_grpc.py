@@ -109,6 +109,16 @@ class WorkerStub:
                 request_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.InjectRequest.SerializeToString,
                 response_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.InjectResponse.FromString,
                 _registered_method=True)
+        self.Sleep = channel.unary_unary(
+                '/inferdeck.v1.Worker/Sleep',
+                request_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.SleepRequest.SerializeToString,
+                response_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.SleepResponse.FromString,
+                _registered_method=True)
+        self.Wake = channel.unary_unary(
+                '/inferdeck.v1.Worker/Wake',
+                request_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.WakeRequest.SerializeToString,
+                response_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.WakeResponse.FromString,
+                _registered_method=True)
 
 
 class WorkerServicer:
@@ -219,6 +229,22 @@ class WorkerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Sleep(self, request, context):
+        """Give the device's memory back: the KV cache is dropped, the weights are moved to the host's memory (level 1) or
+        discarded (level 2). Calls are refused until Wake. FAILED_PRECONDITION while requests run, and for an engine that
+        can't. Answers when it sleeps; idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Wake(self, request, context):
+        """Answers when the engine takes calls again, with an empty KV cache; idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_WorkerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -296,6 +322,16 @@ def add_WorkerServicer_to_server(servicer, server):
                     servicer.Inject,
                     request_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.InjectRequest.FromString,
                     response_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.InjectResponse.SerializeToString,
+            ),
+            'Sleep': grpc.unary_unary_rpc_method_handler(
+                    servicer.Sleep,
+                    request_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.SleepRequest.FromString,
+                    response_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.SleepResponse.SerializeToString,
+            ),
+            'Wake': grpc.unary_unary_rpc_method_handler(
+                    servicer.Wake,
+                    request_deserializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.WakeRequest.FromString,
+                    response_serializer=control__plane_dot_contracts_dot_v1_dot_worker__pb2.WakeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -703,6 +739,60 @@ class Worker:
             '/inferdeck.v1.Worker/Inject',
             control__plane_dot_contracts_dot_v1_dot_worker__pb2.InjectRequest.SerializeToString,
             control__plane_dot_contracts_dot_v1_dot_worker__pb2.InjectResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Sleep(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/inferdeck.v1.Worker/Sleep',
+            control__plane_dot_contracts_dot_v1_dot_worker__pb2.SleepRequest.SerializeToString,
+            control__plane_dot_contracts_dot_v1_dot_worker__pb2.SleepResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Wake(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/inferdeck.v1.Worker/Wake',
+            control__plane_dot_contracts_dot_v1_dot_worker__pb2.WakeRequest.SerializeToString,
+            control__plane_dot_contracts_dot_v1_dot_worker__pb2.WakeResponse.FromString,
             options,
             channel_credentials,
             insecure,

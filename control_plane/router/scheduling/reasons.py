@@ -32,7 +32,7 @@ def _full(ask: Ask, candidate: Candidate, now: float) -> str:
 
 
 _WORDS: Final[Mapping[str, Callable[[Ask, Candidate, float], str]]] = {
-    "not_ready": lambda ask, candidate, now: "it is not ready: still starting, or its heartbeats stopped",
+    "not_ready": lambda ask, candidate, now: "it is not ready: still starting, asleep, or its heartbeats stopped",
     "too_long": _too_long,
     "tried": lambda ask, candidate, now: "it has lost or failed this very request before",
     "cordoned": lambda ask, candidate, now: "an operator keeps new requests away from it",

@@ -141,6 +141,59 @@ async def test_cordon_drain_and_uncordon(make_deck: MakeDeck) -> None:
     assert await deck.stop() == 0
 
 
+async def test_a_worker_sleeps_while_the_other_serves_and_wakes(make_deck: MakeDeck) -> None:
+    deck = make_deck(replicas=2)
+    await deck.start()
+    async with deck.operator() as operator:
+        stream = asyncio.create_task(deck.stream(tokens=40, delay_s=0.05))
+        busy = await deck.until(lambda snapshot: any(held(snapshot, name) for name in ("tiny-1", "tiny-2")))
+        name = next(name for name in ("tiny-1", "tiny-2") if held(busy, name))
+        with pytest.raises(Conflict, match="1 request runs here") as refused:
+            await operator.sleep(name, 1)
+        assert refused.value.hint == f"inferdeck drain {name}"
+        assert contents(await stream) == 40
+
+        plan = await operator.sleep("tiny-1", 2, dry_run=True)
+        assert (plan.changed, plan.message) == (True, "would put worker/tiny-1 to sleep at level 2")
+        assert worker(await operator.get_snapshot(), "tiny-1").phase is WorkerPhase.READY
+        slept = await operator.sleep("tiny-1", 2)
+        assert slept.message.startswith("worker/tiny-1 asleep at level 2: its weights are discarded, in ")
+        assert not (await operator.sleep("tiny-1", 2)).changed
+        seen = await deck.until(lambda snapshot: worker(snapshot, "tiny-1").phase is WorkerPhase.ASLEEP)
+        assert [pool.ready for pool in seen.pools] == [1]
+        await asyncio.gather(*(deck.stream(tokens=2) for _ in range(6)))
+        served = [view.worker_id for view in (await operator.get_snapshot(finished_requests=True)).requests]
+        assert served.count("tiny-2") >= 6
+
+        assert (await operator.wake("tiny-1", dry_run=True)).message == "would wake worker/tiny-1"
+        assert (await operator.wake("tiny-1")).message.startswith("worker/tiny-1 awake, in ")
+        assert not (await operator.wake("tiny-1")).changed
+        await deck.until(everything_ready)
+        await operator.cordon("tiny-2")
+        assert contents(await deck.stream(tokens=2)) == 2
+        told = [event.kind for event in (await operator.get_snapshot()).events if event.subject == "worker/tiny-1"]
+        assert told[-2:] == ["worker_asleep", "worker_awake"]
+    assert await deck.stop() == 0
+
+
+async def test_a_drained_worker_sleeps_and_is_drained_when_it_wakes(make_deck: MakeDeck) -> None:
+    deck = make_deck()
+    await deck.start()
+    async with deck.operator() as operator:
+        await _all(operator.drain("tiny-1"))
+        assert (await operator.sleep("tiny-1", 1)).changed
+        await deck.until(lambda snapshot: worker(snapshot, "tiny-1").phase is WorkerPhase.ASLEEP)
+        assert [step.done for step in await _all(operator.drain("tiny-1"))] == [True], "nothing runs on it"
+        await operator.wake("tiny-1")
+        awake = await deck.until(lambda snapshot: worker(snapshot, "tiny-1").phase is WorkerPhase.READY)
+        assert worker(awake, "tiny-1").cordoned
+        assert _state(awake, "tiny-1") is WorkerState.DRAINING
+        await operator.uncordon("tiny-1")
+        await deck.until(lambda snapshot: _state(snapshot, "tiny-1") is WorkerState.READY)
+        assert contents(await deck.stream(tokens=2)) == 2
+    assert await deck.stop() == 0
+
+
 async def _all(steps: AsyncIterator[DrainProgress]) -> list[DrainProgress]:
     return [step async for step in steps]
 

@@ -346,6 +346,38 @@ async def test_requests_are_listed_while_they_run(client: WorkerClient) -> None:
     assert not (await client.stub.ListRequests(pb.ListRequestsRequest())).requests
 
 
+class TestSleep:
+    async def test_it_takes_no_calls_until_it_is_woken(self, client: WorkerClient) -> None:
+        async with client.link() as link:
+            slept = await client.stub.Sleep(pb.SleepRequest(level=2))
+            assert slept.changed
+            load = await client.load()
+            assert (load.state, load.sleep_level) == (pb.WORKER_STATE_ASLEEP, 2)
+            refused = await (await link.generate(max_tokens=2)).end()
+            assert refused.error_code == DropReason.DRAINING
+            assert not (await client.stub.Sleep(pb.SleepRequest(level=2))).changed
+            for method, request in ((client.stub.Drain, pb.DrainRequest()), (client.stub.Resume, pb.ResumeRequest())):
+                with pytest.raises(grpc.aio.AioRpcError) as error:
+                    await method(request)
+                assert error.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+            woke = await client.stub.Wake(pb.WakeRequest())
+            assert woke.changed
+            assert len((await (await link.generate(max_tokens=2)).end()).token_ids()) == 2
+        load = await client.load()
+        assert (load.state, load.sleep_level) == (pb.WORKER_STATE_READY, 0)
+
+    async def test_it_does_not_sleep_while_requests_run(self, client: WorkerClient) -> None:
+        async with client.link() as link:
+            reply = await link.generate(script(tokens=4000, delay_s=0.01), max_tokens=4000)
+            async with asyncio.timeout(10):
+                await reply.begun.wait()
+            with pytest.raises(grpc.aio.AioRpcError) as error:
+                await client.stub.Sleep(pb.SleepRequest(level=1))
+            assert error.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+            assert "1 request runs here" in (error.value.details() or "")
+            assert (await client.load()).state == pb.WORKER_STATE_READY
+
+
 class TestWatchLoad:
     async def test_a_change_of_state_is_told_without_waiting_for_the_next_sample(
         self, server: ScriptedServer, client: WorkerClient, monkeypatch: pytest.MonkeyPatch

@@ -165,6 +165,7 @@ class FakeOperator(OperatorServicer):
     blocks: BlockSnapshot = field(default_factory=lambda: BlockSnapshot(0))
     decisions: dict[str, tuple[DecisionView, ...]] = field(default_factory=dict)
     no_decisions: InferDeckError | None = None
+    busy: InferDeckError | None = None
     silent: tuple[str, ...] = ()
     replayed: DecisionReplay | None = None
     changed: threading.Event = field(default_factory=threading.Event)
@@ -295,6 +296,28 @@ class FakeOperator(OperatorServicer):
             self.calls.append(f"inject {target.id} {message.failure.kind}")
             self.failures.append(message.failure)
         return worker_pb2.InjectResponse(failures=self.failures)
+
+    def Sleep(self, message: pb.WorkerSleepRequest, context: grpc.ServicerContext) -> pb.ActionResult:  # noqa: N802
+        self._authorize(context)
+        target = self._worker(message.worker_id, context)
+        if self.busy is not None:
+            _fail(context, self.busy)
+        words = f"worker/{target.id} asleep at level {message.level}"
+        if target.phase is WorkerPhase.ASLEEP:
+            return to_wire(ActionResult(False, f"worker/{target.id} is asleep already"), pb.ActionResult)
+        if message.dry_run:
+            words = f"would put worker/{target.id} to sleep at level {message.level}"
+        else:
+            self.calls.append(f"sleep {target.id} {message.level}")
+        return to_wire(ActionResult(True, words, (target.id,), target.in_flight), pb.ActionResult)
+
+    def Wake(self, message: pb.WorkerRef, context: grpc.ServicerContext) -> pb.ActionResult:  # noqa: N802
+        self._authorize(context)
+        target = self._worker(message.worker_id, context)
+        if not message.dry_run:
+            self.calls.append(f"wake {target.id}")
+        words = f"would wake worker/{target.id}" if message.dry_run else f"worker/{target.id} awake"
+        return to_wire(ActionResult(True, words, (target.id,)), pb.ActionResult)
 
     def GetBlocks(self, message: pb.WorkerRef, context: grpc.ServicerContext) -> worker_pb2.BlockSnapshot:  # noqa: N802
         self._authorize(context)

@@ -79,10 +79,11 @@ class TestPlacing:
         link.finish(first)
         assert ended(stage)[first].phase is RequestPhase.FINISHED
 
-    def test_a_worker_that_says_it_drains_gets_nothing_new(self) -> None:
+    @pytest.mark.parametrize("state", [WorkerState.DRAINING, WorkerState.ASLEEP, WorkerState.WAKING])
+    def test_a_worker_that_says_it_takes_none_gets_nothing_new(self, state: WorkerState) -> None:
         stage = Stage()
         stage.start("a", "b")
-        stage.workers["a"].load = Load("a-i1", stage.now, WorkerState.DRAINING)
+        stage.workers["a"].load = Load("a-i1", stage.now, state)
         stage.publish()
         for index in range(4):
             stage.submit(f"r{index}")

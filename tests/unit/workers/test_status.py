@@ -7,6 +7,7 @@ from workers.status import WorkerStatus
 
 READY, DRAINING, FAILED = WorkerState.READY, WorkerState.DRAINING, WorkerState.FAILED
 LOADING, STOPPING = WorkerState.LOADING, WorkerState.STOPPING
+ASLEEP, WAKING = WorkerState.ASLEEP, WorkerState.WAKING
 
 
 @pytest.mark.parametrize(
@@ -15,6 +16,9 @@ LOADING, STOPPING = WorkerState.LOADING, WorkerState.STOPPING
         (READY, DRAINING, READY, DRAINING, STOPPING),
         (READY, FAILED),
         (READY, STOPPING, FAILED),
+        (READY, ASLEEP, WAKING, READY, DRAINING, ASLEEP, WAKING, DRAINING),
+        (READY, ASLEEP, WAKING, ASLEEP, STOPPING),
+        (READY, ASLEEP, FAILED),
         (FAILED,),
         (STOPPING,),
     ],
@@ -35,6 +39,8 @@ async def test_moves_that_make_sense_are_made(path: tuple[WorkerState, ...]) -> 
         ((READY, FAILED), READY),
         ((READY, FAILED), STOPPING),
         ((READY,), LOADING),
+        ((READY,), WAKING),
+        ((READY, STOPPING), ASLEEP),
     ],
 )
 async def test_moves_that_make_none_are_not(path: tuple[WorkerState, ...], refused: WorkerState) -> None:

@@ -89,6 +89,13 @@ class BlockPool:
                 else:
                     self._idle[block.key] = block
 
+    def forget_all(self) -> None:
+        """What is in blocks that nobody uses."""
+        for key in self._idle:
+            del self._by_key[key]
+        self._blank += len(self._idle)
+        self._idle.clear()
+
     def _fresh(self) -> Block:
         if self._blank:
             self._blank -= 1

@@ -14,12 +14,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from control_plane.contracts.errors import DropReason, InvalidRequest, from_reason
+from control_plane.contracts.errors import DropReason, InvalidRequest, WorkerLost, from_reason
 from control_plane.contracts.worker import CallError, Delta, Done, Finish, FinishReason, Generate, ModelInfo, Stages
 from control_plane.contracts.worker_spec import WorkerSpec
 from workers.engine.base import EngineDead, EngineLoad, Sink, TokenizerFile
 from workers.engine.modelless.answer import Answers
 from workers.engine.modelless.choice import asked, output_room
+from workers.engine.modelless.nap import Nap
 from workers.engine.modelless.script import find_script
 from workers.engine.modelless.text import TextStream, unfinished_character
 from workers.engine.modelless.tokenizer import ByteTokenizer, builtin_files, folder_files
@@ -34,6 +35,8 @@ _FLUSH_S = 0.1
 
 
 class ScriptedEngine:
+    """See ``Engine`` and ``Sleeps``."""
+
     name = "scripted"
     version = "1"
     device = "cpu"
@@ -49,6 +52,7 @@ class ScriptedEngine:
         self._pool = BlockPool(self._settings.total_blocks, self._settings.block_size)
         self._calls: dict[int, Call] = {}
         self._schedule = Schedule(self._settings, self._pool)
+        self._nap = Nap(self._settings.sleep_s, self._settings.wake_s)
         self._arrivals = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -80,6 +84,7 @@ class ScriptedEngine:
     def submit(self, call: Generate, sink: Sink) -> None:
         if self._dying:
             raise from_reason(DropReason.ENGINE_DEAD, "the engine is dead")
+        self._nap.refuse()
         limit = output_room(call, self._settings.max_context, self._tokenizer.vocab_size)
         prompt, origin = list(call.prompt_token_ids), asked(call)
         data = self._tokenizer.decode(origin.prompt_token_ids)
@@ -146,6 +151,19 @@ class ScriptedEngine:
 
     async def dead(self) -> str:
         return await asyncio.shield(self._death)
+
+    def no_sleep(self) -> str:
+        return self._nap.problem
+
+    async def sleep(self, level: int) -> None:
+        if self._dying:
+            raise WorkerLost("the engine is dead")
+        self._nap.begin(level, len(self._calls))
+        self._pool.forget_all()
+        await self._nap.fall()
+
+    async def wake(self) -> None:
+        await self._nap.wake()
 
     def tokenizer_files(self) -> Sequence[TokenizerFile]:
         return self._files

@@ -14,9 +14,10 @@ class ScriptedSettings:
 
     ``tokens`` is the length of an answer that nothing else bounds, ``delay_s`` the engine's common step, ``prefill_s``
     and ``prefill_s_per_token`` (of uncached prompt tokens) the time to the first token, ``start_s`` how long loading
-    takes. ``tokenizer_dir`` is a folder with a byte-level tokenizer. ``trace_path`` is a file that gets one JSON line
-    per event (submit, first, abort, end) with its ``time.monotonic()``. ``exit_process`` False turns the death of the
-    process into the death of the engine, for servers that live in somebody else's process.
+    takes, ``sleep_s`` how long falling asleep at level 1, ``wake_s`` how long waking. ``tokenizer_dir`` is a folder
+    with a byte-level tokenizer. ``trace_path`` is a file that gets one JSON line per event (submit, first, abort, end)
+    with its ``time.monotonic()``. ``exit_process`` False turns the death of the process into the death of the engine,
+    for servers that live in somebody else's process.
     """
 
     tokens: int = 16
@@ -24,6 +25,8 @@ class ScriptedSettings:
     prefill_s: float = 0.0
     prefill_s_per_token: float = 0.0
     start_s: float = 0.0
+    sleep_s: float = 0.0
+    wake_s: float = 0.0
     fail_start: str = ""
     total_blocks: int = 1024
     block_size: int = 16

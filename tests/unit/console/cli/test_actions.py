@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from control_plane.contracts.errors import Conflict
+from control_plane.contracts.fleet import WorkerPhase
+from control_plane.contracts.worker import Load, WorkerState
 from tests.unit.console.conftest import Command
-from tests.unit.console.fake_operator import FakeOperator, worker
+from tests.unit.console.fake_operator import NOW, FakeOperator, worker
 
 
 def test_cordon_and_uncordon_need_no_confirmation_and_are_idempotent(
@@ -62,6 +65,40 @@ def test_a_dry_run_tells_the_same_plan_and_changes_nothing(
     real = inferdeck(*words, *([] if words[0] == "cordon" else ["--yes"]))
     assert plan.removeprefix("would ") in real.err + real.out
     assert len(operator.calls) == 1
+
+
+def test_a_worker_is_put_to_sleep_when_that_is_confirmed_and_woken_unasked(
+    operator: FakeOperator, inferdeck: Command
+) -> None:
+    asked = inferdeck("sleep", "smollm2-1", "--level", "2")
+    assert (asked.code, operator.calls) == (2, [])
+    assert "would put" not in asked.err
+    assert "put worker/smollm2-1 to sleep at level 2" in asked.err
+    assert "hint: inferdeck sleep --yes smollm2-1 --level 2 --home" in asked.err
+    assert inferdeck("sleep", "worker/smollm2-1", "--yes").out == "worker/smollm2-1 asleep at level 1\n"
+    assert inferdeck("wake", "smollm2-1").out == "worker/smollm2-1 awake\n"
+    assert operator.calls == ["sleep smollm2-1 1", "wake smollm2-1"]
+
+
+def test_one_that_sleeps_already_is_not_asked_about_and_one_that_works_is_refused(
+    operator: FakeOperator, inferdeck: Command
+) -> None:
+    load = Load("instance-smollm2-2", NOW, WorkerState.ASLEEP, sleep_level=2)
+    operator.update(workers=(worker("smollm2-1"), worker("smollm2-2", phase=WorkerPhase.ASLEEP, load=load)))
+    again = inferdeck("sleep", "smollm2-2")
+    assert (again.code, again.out) == (0, "worker/smollm2-2 is asleep already\n")
+    told = inferdeck("get", "workers", "smollm2-2").out
+    assert "asleep" in told
+    assert "level 2: its weights are discarded" in told
+    assert "level 2: its weights are discarded" in inferdeck("describe", "worker/smollm2-2").out
+    assert inferdeck("wait", "worker/smollm2-2", "--for", "asleep").code == 0
+    operator.busy = Conflict("3 requests run here, and would be lost", hint="inferdeck drain smollm2-1")
+    busy = inferdeck("sleep", "smollm2-1", "--yes")
+    assert busy.code == 1
+    assert "3 requests run here, and would be lost" in busy.err
+    assert "hint: inferdeck drain smollm2-1" in busy.err
+    assert inferdeck("sleep", "smollm2-9").code == 3
+    assert operator.calls == []
 
 
 def test_a_failure_is_asked_for_and_its_end_is_not(operator: FakeOperator, inferdeck: Command) -> None:

@@ -9,6 +9,7 @@ from console.tui.live.loads import kv_use, load_now
 from console.tui.render.look import PLAIN, RICH_COLOURS, RICH_LOOK, SIXTEEN_COLOURS, UNICODE, look_for
 from console.tui.render.states import kv_band, request_state, worker_state
 from control_plane.contracts.fleet import RequestPhase, WorkerPhase
+from control_plane.contracts.worker import WorkerState
 from tests.snapshots.memory import NOW, request, worker
 
 READY = worker("w1")
@@ -29,6 +30,8 @@ EMPTY = replace(READY.load, running=0, waiting=0)
         ({"phase": WorkerPhase.FAILED, "restart_unix": NOW + 3.5}, "✗", "failed, up in 3s"),
         ({"phase": WorkerPhase.FAILED}, "✗", "failed"),
         ({"phase": WorkerPhase.STOPPING}, "▽", "stopping"),
+        ({"phase": WorkerPhase.ASLEEP}, "◑", "asleep"),
+        ({"phase": WorkerPhase.ASLEEP, "load": replace(EMPTY, state=WorkerState.WAKING)}, "◑", "waking"),
         ({"phase": WorkerPhase.UNSPECIFIED}, "?", "unknown"),
     ],
 )

@@ -1,0 +1,129 @@
+"""Whether the worker's engine sleeps, and its way there and back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from control_plane.contracts.errors import Conflict, InvalidRequest
+from control_plane.contracts.sleep import SHALLOW, SLEEP_LEVELS
+from control_plane.contracts.worker import WorkerState
+from workers.calls import CallTable
+from workers.engine.base import Engine, Sleeps
+from workers.status import WorkerStatus
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Slept:
+    """What came of it. Field names equal those of ``SleepResponse`` and ``WakeResponse``."""
+
+    changed: bool
+    took_s: float = 0.0
+
+
+class Sleeper:
+    """``level`` is 0 while the worker is awake: from the moment at which it refuses calls it is that of the sleep.
+
+    What has begun goes on to its end, also when whoever asked for it is gone.
+    """
+
+    def __init__(self, worker_id: str, engine: Engine, status: WorkerStatus, calls: CallTable) -> None:
+        self.level = 0
+        self._worker_id = worker_id
+        self._engine = engine
+        self._status = status
+        self._calls = calls
+        self._before = WorkerState.READY
+        self._one_at_a_time = asyncio.Lock()
+        self._tasks: set[asyncio.Task[Slept]] = set()
+
+    async def sleep(self, level: int, *, check: bool = False) -> Slept:
+        """Refuse calls and sleep; ``check`` changes nothing. Raises Conflict where the engine can't, while requests
+        run and where it sleeps otherwise, InvalidRequest for another level than 1 or 2 (0: 1)."""
+        return await self._unbroken(self._sleep(level or SHALLOW, check))
+
+    async def wake(self) -> Slept:
+        """Take calls again, or refuse them as before. Raises Conflict where the engine can't."""
+        return await self._unbroken(self._wake())
+
+    async def _sleep(self, level: int, check: bool) -> Slept:
+        engine, status = self._able(), self._status
+        if level not in SLEEP_LEVELS:
+            raise InvalidRequest(f"there is no level {level} of sleep: 1 keeps the weights, 2 does not", param="level")
+        async with self._one_at_a_time:
+            if self.level == level:
+                return Slept(False)
+            if self.level:
+                raise Conflict(
+                    f"the worker sleeps at level {self.level}", param="level", hint=f"inferdeck wake {self._worker_id}"
+                )
+            if status.state not in (WorkerState.READY, WorkerState.DRAINING):
+                raise Conflict(f"the worker is {status.state.name.lower()}")
+            self._refuse_while_busy()
+            if check:
+                return Slept(True)
+            began, self._before, self.level = time.monotonic(), status.state, level
+            status.move(WorkerState.ASLEEP, f"put to sleep at level {level}")
+            try:
+                await engine.sleep(level)
+            except BaseException:
+                self._awake()
+                raise
+            took_s = time.monotonic() - began
+            _log.info("asleep", extra={"level": level, "took_s": round(took_s, 3)})
+            return Slept(True, took_s)
+
+    async def _wake(self) -> Slept:
+        engine, status = self._able(), self._status
+        async with self._one_at_a_time:
+            if not self.level:
+                return Slept(False)
+            began, level = time.monotonic(), self.level
+            if not status.move(WorkerState.WAKING, f"waking from level {level}"):
+                raise Conflict(f"the worker is {status.state.name.lower()}")
+            try:
+                await engine.wake()
+            except BaseException:
+                status.move(WorkerState.ASLEEP, f"could not be woken from level {level}")
+                raise
+            self._awake()
+            took_s = time.monotonic() - began
+            _log.info("awake", extra={"level": level, "took_s": round(took_s, 3)})
+            return Slept(True, took_s)
+
+    def _awake(self) -> None:
+        self.level = 0
+        self._status.move(self._before)
+
+    def _able(self) -> Sleeps:
+        if not isinstance(self._engine, Sleeps):
+            raise Conflict(f"the engine of this worker is {self._engine.name}, which cannot sleep")
+        if reason := self._engine.no_sleep():
+            raise Conflict(reason)
+        return self._engine
+
+    def _refuse_while_busy(self) -> None:
+        """The engine's own count has those that came by other services, too."""
+        load = self._engine.load()
+        if running := max(len(self._calls), load.running + load.waiting):
+            raise Conflict(
+                f"{running} {'request runs' if running == 1 else 'requests run'} here, and would be lost",
+                hint=f"inferdeck drain {self._worker_id}",
+            )
+
+    async def _unbroken(self, work: Coroutine[Any, Any, Slept]) -> Slept:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return await asyncio.shield(task)
+
+    def _done(self, task: asyncio.Task[Slept]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever asked has it, or is gone
