@@ -13,7 +13,7 @@ def engine_spec(name: str, directory: Path) -> WorkerSpec:
     """A small worker of that engine: 4 requests at once, 512 tokens of context or more, a prefix cache."""
     if name == "scripted":
         return scripted_spec(directory, delay_s=0.001, max_num_seqs=4, exit_process=False)
-    if name == "sim":
+    if name in ("sim", "sim-async"):
         return scripted_spec(
             directory,
             engine="sim",
@@ -22,6 +22,7 @@ def engine_spec(name: str, directory: Path) -> WorkerSpec:
             profile="h100-llama-3.1-8b",
             max_num_seqs=4,
             exit_process=False,
+            async_scheduling=name == "sim-async",
         )
     cache = os.environ.get("INFERDECK_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "inferdeck"

@@ -87,6 +87,7 @@ class Subject:
     params=[
         "scripted",
         "sim",
+        "sim-async",
         pytest.param("vllm", marks=[pytest.mark.real_vllm, pytest.mark.forks]),
     ],
 )

@@ -56,7 +56,7 @@ async def running(name: str, directory: Path) -> AsyncIterator[Sleeping]:
         await engine.stop()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["scripted", "sim"])
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["scripted", "sim", "sim-async"])
 async def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sleeping]:
     async for subject in running(request.param, tmp_path_factory.mktemp(request.param)):
         yield subject

@@ -69,6 +69,23 @@ async def test_a_model_split_over_two_gpus_says_the_same(tmp_path: Path) -> None
         await engine.stop()
 
 
+@pytest.mark.parametrize("level", [1, 2])
+async def test_it_sleeps_wakes_and_says_the_same(tmp_path: Path, level: int) -> None:
+    arguments = {**ENGINE_ARGS, "gpu_memory_utilization": 0.3, "enable_sleep_mode": True}
+    spec = real_spec(tmp_path, gpus=[0], dtype="bfloat16", kv_bytes=0, kv_events=True, engine_args=arguments)
+    engine = VllmEngine(spec)
+    try:
+        asker = Asker(engine, await engine.start())
+        before = (await asker.ask(FRANCE, max_tokens=12)).token_ids()
+        await asker.until_idle()
+        await engine.sleep(level)
+        assert not engine.cached_blocks().hashes
+        await engine.wake()
+        assert (await asker.ask(FRANCE, max_tokens=12)).token_ids() == before
+    finally:
+        await engine.stop()
+
+
 async def test_a_killed_core_is_reported(asker: Asker) -> None:
     reply = asker.submit(FRANCE, max_tokens=900, ignore_eos=True)[1]
     await asyncio.wait_for(reply.begun.wait(), TIMEOUT_S)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from control_plane.contracts.errors import SettingsError
@@ -12,7 +14,7 @@ from control_plane.contracts.step import StepKind
 from workers.engine.sim import scheduled
 from workers.engine.sim.profile import GPUS, MODELS, profile_names, profile_of
 from workers.engine.sim.settings import SimSettings
-from workers.engine.sim.setup import scheduler_config
+from workers.engine.sim.setup import nap_of, scheduler_config
 
 
 def row(tokens: int, context: int) -> scheduled.Row:
@@ -58,6 +60,16 @@ def test_a_window_is_counted_in_decode() -> None:
     profile = profile_of(SimSettings(gpu="H100", model_shape="Gemma-3-27B"))
     expected = step_time(shape, gpu, 1, [Row(1, 20_000)], TYPICAL).seconds
     assert profile.timer.seconds([row(1, 20_000)], 1) == pytest.approx(expected, rel=1e-12)
+
+
+def test_weights_take_as_long_to_the_host_as_the_slot_allows_and_nobody_says_so_of_what_was_measured() -> None:
+    one, four = (profile_of(SimSettings(profile=f"h100-llama-3.1-70b-tp{count}")) for count in (2, 4))
+    assert one.host_copy_s is not None
+    assert four.host_copy_s is not None
+    assert one.host_copy_s == pytest.approx(70.55e9 / (63.0e9 * 0.7), rel=0.03)
+    assert four.host_copy_s == pytest.approx(one.host_copy_s / 2, rel=0.03)
+    assert not nap_of(one, 1.0).problem
+    assert "was measured" in nap_of(replace(one, host_copy_s=None), 1.0).problem
 
 
 def test_gpu_and_model_can_be_given_apart() -> None:
