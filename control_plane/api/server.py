@@ -265,9 +265,11 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
         return to_wire(await self._to_the_end(self._wake_up(request)), pb.ActionResult)
 
     async def _wake_up(self, request: pb.WorkerRef) -> ActionResult:
+        load = named(self._platform.controller, request.worker_id).load
+        before = {"sleep_level": load.sleep_level if load is not None else 0}
         result = await self._operations.wake(request.worker_id, dry_run=request.dry_run)
         if result.changed and not request.dry_run:
-            await self._trail.left("worker.wake", f"worker/{request.worker_id}", {}, {"sleep_level": 0})
+            await self._trail.left("worker.wake", f"worker/{request.worker_id}", before, {"sleep_level": 0})
         return result
 
     @unary

@@ -24,9 +24,10 @@ from control_plane.contracts.errors import (
     NotFound,
     Unauthenticated,
 )
+from control_plane.contracts.fleet import WorkerPhase
 from control_plane.contracts.policy import Limits
 from control_plane.contracts.step import TraceMode
-from tests.integration.fleet.rig import PATIENCE_S, Deck
+from tests.integration.fleet.rig import PATIENCE_S, Deck, worker
 
 
 @contextlib.asynccontextmanager
@@ -81,6 +82,8 @@ async def test_a_viewer_looks_and_is_told_which_role_is_needed_for_more(deck: De
             (viewer.scale("tiny", 3), "operator"),
             (viewer.set_trace("tiny-1", TraceMode.OFF), "operator"),
             (viewer.inject("tiny-1", heal=True), "operator"),
+            (viewer.sleep("tiny-1", 1, dry_run=True), "operator"),
+            (viewer.wake("tiny-1"), "operator"),
             (viewer.cancel("req-1"), "operator"),
             (anext(aiter(viewer.drain("tiny-1"))), "operator"),
             (anext(aiter(viewer.shutdown())), "admin"),
@@ -170,6 +173,11 @@ async def test_what_is_done_to_the_fleet_is_audited_once_it_is_done(deck: Deck) 
         async for _ in admin.drain("tiny-2"):
             pass
         await admin.uncordon("tiny-2")
+        await admin.sleep("tiny-1", 2, dry_run=True)
+        await admin.sleep("tiny-1", 2)
+        await admin.sleep("tiny-1", 2)
+        await deck.until(lambda snapshot: worker(snapshot, "tiny-1").phase is WorkerPhase.ASLEEP)
+        await admin.wake("tiny-1")
         with pytest.raises(NotFound):
             await admin.cordon("nothing-9")
     entries = (await audited(deck))[before:]
@@ -177,6 +185,12 @@ async def test_what_is_done_to_the_fleet_is_audited_once_it_is_done(deck: Deck) 
         ("request.cancel", f"request/{request_id}"),
         ("worker.drain", "worker/tiny-2"),
         ("worker.uncordon", "worker/tiny-2"),
+        ("worker.sleep", "worker/tiny-1"),
+        ("worker.wake", "worker/tiny-1"),
+    ]
+    assert [(json.loads(entry.before), json.loads(entry.after)) for entry in entries[-2:]] == [
+        ({"sleep_level": 0}, {"sleep_level": 2}),
+        ({"sleep_level": 2}, {"sleep_level": 0}),
     ]
 
 

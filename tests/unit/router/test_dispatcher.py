@@ -203,10 +203,14 @@ class TestWaiting:
         assert stage.link("a").sent == [f"r{index}" for index in range(5)]
 
     @pytest.mark.parametrize(
-        ("phase", "reason"),
-        [(WorkerPhase.STARTING, DropReason.MODEL_LOADING), (WorkerPhase.FAILED, DropReason.NO_CAPACITY)],
+        ("phase", "reason", "words"),
+        [
+            (WorkerPhase.STARTING, DropReason.MODEL_LOADING, "still loading"),
+            (WorkerPhase.FAILED, DropReason.NO_CAPACITY, "none can be reached"),
+            (WorkerPhase.ASLEEP, DropReason.NO_CAPACITY, "they are asleep"),
+        ],
     )
-    def test_the_deadline_says_why_nothing_came(self, phase: WorkerPhase, reason: DropReason) -> None:
+    def test_the_deadline_says_why_nothing_came(self, phase: WorkerPhase, reason: DropReason, words: str) -> None:
         stage = Stage(queue_timeout_s=30)
         stage.start("a", phase=phase)
         _, sink = stage.submit("r")
@@ -215,6 +219,7 @@ class TestWaiting:
         stage.advance(0.2)
         assert isinstance(sink.error, Unavailable)
         assert sink.error.reason is reason
+        assert words in sink.error.message
         assert ended(stage)["r"].phase is RequestPhase.FAILED
         assert stage.dispatcher.queued == 0
 
