@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from control_plane.contracts.hold import Hold
 from control_plane.contracts.routing import RoutingProfile
 
 DECISIONS_KEPT: Final = 512
@@ -127,6 +128,7 @@ class Explanation:
     request_id: str
     decisions: tuple[DecisionView, ...] = ()
     silent: tuple[str, ...] = ()
+    holds: tuple[Hold, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

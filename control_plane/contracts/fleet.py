@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 
 from control_plane.contracts.decision import DecisionAnswer
+from control_plane.contracts.hold import Hold
 from control_plane.contracts.kv_belief import KvBelief
 from control_plane.contracts.model_choice import ModelChoice
 from control_plane.contracts.pressure import Pressure
@@ -198,6 +199,7 @@ class RequestView:
     cost: float = 0.0
     tier: str = ""
     preemptions: int = 0
+    holds: tuple[Hold, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

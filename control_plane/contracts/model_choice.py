@@ -65,7 +65,8 @@ class Score:
 class ModelChoice:
     """``model`` is the one that answers. ``reason`` says in ASCII why it is not simply the one that was ``asked`` for;
     empty where it is. ``score`` is there where one decided; ``threshold`` is what it was held against.
-    ``instead_of``: the model that would have answered, had its pool had a healthy worker."""
+    ``instead_of``: the model that would have answered, had its pool had a healthy worker. ``names`` are those of the
+    policy on the way to the model, the first one first."""
 
     asked: str
     model: str
@@ -73,3 +74,4 @@ class ModelChoice:
     instead_of: str = ""
     threshold: float = 0.0
     score: Score | None = None
+    names: tuple[str, ...] = ()

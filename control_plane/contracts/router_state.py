@@ -42,3 +42,4 @@ class RouterState:
     draining: bool = False
     gateways: tuple[RoutedGateway, ...] = ()
     endpoints: tuple[SeenEndpoint, ...] = ()
+    metrics_url: str = ""

@@ -187,14 +187,38 @@ class ExplainRequest(_message.Message):
     def __init__(self, request_id: _Optional[str] = ...) -> None: ...
 
 class Explanation(_message.Message):
-    __slots__ = ("request_id", "decisions", "silent")
+    __slots__ = ("request_id", "decisions", "silent", "holds")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     DECISIONS_FIELD_NUMBER: _ClassVar[int]
     SILENT_FIELD_NUMBER: _ClassVar[int]
+    HOLDS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     decisions: _containers.RepeatedCompositeFieldContainer[DecisionView]
     silent: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, request_id: _Optional[str] = ..., decisions: _Optional[_Iterable[_Union[DecisionView, _Mapping]]] = ..., silent: _Optional[_Iterable[str]] = ...) -> None: ...
+    holds: _containers.RepeatedCompositeFieldContainer[Hold]
+    def __init__(self, request_id: _Optional[str] = ..., decisions: _Optional[_Iterable[_Union[DecisionView, _Mapping]]] = ..., silent: _Optional[_Iterable[str]] = ..., holds: _Optional[_Iterable[_Union[Hold, _Mapping]]] = ...) -> None: ...
+
+class Hold(_message.Message):
+    __slots__ = ("reason", "start_s", "waited_s", "over", "tier", "band", "saturation", "position", "queued")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    START_S_FIELD_NUMBER: _ClassVar[int]
+    WAITED_S_FIELD_NUMBER: _ClassVar[int]
+    OVER_FIELD_NUMBER: _ClassVar[int]
+    TIER_FIELD_NUMBER: _ClassVar[int]
+    BAND_FIELD_NUMBER: _ClassVar[int]
+    SATURATION_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    start_s: float
+    waited_s: float
+    over: bool
+    tier: str
+    band: str
+    saturation: float
+    position: int
+    queued: int
+    def __init__(self, reason: _Optional[str] = ..., start_s: _Optional[float] = ..., waited_s: _Optional[float] = ..., over: _Optional[bool] = ..., tier: _Optional[str] = ..., band: _Optional[str] = ..., saturation: _Optional[float] = ..., position: _Optional[int] = ..., queued: _Optional[int] = ...) -> None: ...
 
 class ListDecisionsRequest(_message.Message):
     __slots__ = ("last", "after")

@@ -305,7 +305,7 @@ class ModelView(_message.Message):
     def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., source: _Optional[str] = ..., max_context: _Optional[int] = ..., ready_workers: _Optional[int] = ..., engine: _Optional[str] = ..., price_per_hour: _Optional[float] = ..., kind: _Optional[str] = ..., leads_to: _Optional[str] = ..., targets: _Optional[_Iterable[str]] = ..., fallback: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RequestView(_message.Message):
-    __slots__ = ("id", "gateway_id", "worker_id", "model", "key_id", "phase", "reason", "stream", "arrival_unix", "prompt_tokens", "cached_tokens", "output_tokens", "max_tokens", "ttft_s", "itl_p50_s", "duration_s", "retries", "stages", "api", "traceparent", "predicted_cached_tokens", "router_id", "choice", "worker_s", "cost", "tier", "preemptions")
+    __slots__ = ("id", "gateway_id", "worker_id", "model", "key_id", "phase", "reason", "stream", "arrival_unix", "prompt_tokens", "cached_tokens", "output_tokens", "max_tokens", "ttft_s", "itl_p50_s", "duration_s", "retries", "stages", "api", "traceparent", "predicted_cached_tokens", "router_id", "choice", "worker_s", "cost", "tier", "preemptions", "holds")
     ID_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -333,6 +333,7 @@ class RequestView(_message.Message):
     COST_FIELD_NUMBER: _ClassVar[int]
     TIER_FIELD_NUMBER: _ClassVar[int]
     PREEMPTIONS_FIELD_NUMBER: _ClassVar[int]
+    HOLDS_FIELD_NUMBER: _ClassVar[int]
     id: str
     gateway_id: str
     worker_id: str
@@ -360,23 +361,26 @@ class RequestView(_message.Message):
     cost: float
     tier: str
     preemptions: int
-    def __init__(self, id: _Optional[str] = ..., gateway_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., model: _Optional[str] = ..., key_id: _Optional[str] = ..., phase: _Optional[_Union[RequestPhase, str]] = ..., reason: _Optional[str] = ..., stream: _Optional[bool] = ..., arrival_unix: _Optional[float] = ..., prompt_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., max_tokens: _Optional[int] = ..., ttft_s: _Optional[float] = ..., itl_p50_s: _Optional[float] = ..., duration_s: _Optional[float] = ..., retries: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[Stage, _Mapping]]] = ..., api: _Optional[str] = ..., traceparent: _Optional[str] = ..., predicted_cached_tokens: _Optional[int] = ..., router_id: _Optional[str] = ..., choice: _Optional[_Union[ModelChoice, _Mapping]] = ..., worker_s: _Optional[float] = ..., cost: _Optional[float] = ..., tier: _Optional[str] = ..., preemptions: _Optional[int] = ...) -> None: ...
+    holds: _containers.RepeatedCompositeFieldContainer[_decision_pb2.Hold]
+    def __init__(self, id: _Optional[str] = ..., gateway_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., model: _Optional[str] = ..., key_id: _Optional[str] = ..., phase: _Optional[_Union[RequestPhase, str]] = ..., reason: _Optional[str] = ..., stream: _Optional[bool] = ..., arrival_unix: _Optional[float] = ..., prompt_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., max_tokens: _Optional[int] = ..., ttft_s: _Optional[float] = ..., itl_p50_s: _Optional[float] = ..., duration_s: _Optional[float] = ..., retries: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[Stage, _Mapping]]] = ..., api: _Optional[str] = ..., traceparent: _Optional[str] = ..., predicted_cached_tokens: _Optional[int] = ..., router_id: _Optional[str] = ..., choice: _Optional[_Union[ModelChoice, _Mapping]] = ..., worker_s: _Optional[float] = ..., cost: _Optional[float] = ..., tier: _Optional[str] = ..., preemptions: _Optional[int] = ..., holds: _Optional[_Iterable[_Union[_decision_pb2.Hold, _Mapping]]] = ...) -> None: ...
 
 class ModelChoice(_message.Message):
-    __slots__ = ("asked", "model", "reason", "instead_of", "threshold", "score")
+    __slots__ = ("asked", "model", "reason", "instead_of", "threshold", "score", "names")
     ASKED_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     INSTEAD_OF_FIELD_NUMBER: _ClassVar[int]
     THRESHOLD_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
     asked: str
     model: str
     reason: str
     instead_of: str
     threshold: float
     score: Score
-    def __init__(self, asked: _Optional[str] = ..., model: _Optional[str] = ..., reason: _Optional[str] = ..., instead_of: _Optional[str] = ..., threshold: _Optional[float] = ..., score: _Optional[_Union[Score, _Mapping]] = ...) -> None: ...
+    names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, asked: _Optional[str] = ..., model: _Optional[str] = ..., reason: _Optional[str] = ..., instead_of: _Optional[str] = ..., threshold: _Optional[float] = ..., score: _Optional[_Union[Score, _Mapping]] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Score(_message.Message):
     __slots__ = ("total", "parts")

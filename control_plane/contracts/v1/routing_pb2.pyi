@@ -50,7 +50,7 @@ class RoutingProfile(_message.Message):
     def __init__(self, weights: _Optional[_Mapping[str, float]] = ..., picker: _Optional[str] = ..., temperature: _Optional[float] = ...) -> None: ...
 
 class RouterState(_message.Message):
-    __slots__ = ("router_id", "pid", "started_unix", "profile", "queued", "draining", "gateways", "endpoints")
+    __slots__ = ("router_id", "pid", "started_unix", "profile", "queued", "draining", "gateways", "endpoints", "metrics_url")
     ROUTER_ID_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
     STARTED_UNIX_FIELD_NUMBER: _ClassVar[int]
@@ -59,6 +59,7 @@ class RouterState(_message.Message):
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     GATEWAYS_FIELD_NUMBER: _ClassVar[int]
     ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
+    METRICS_URL_FIELD_NUMBER: _ClassVar[int]
     router_id: str
     pid: int
     started_unix: float
@@ -67,7 +68,8 @@ class RouterState(_message.Message):
     draining: bool
     gateways: _containers.RepeatedCompositeFieldContainer[RoutedGateway]
     endpoints: _containers.RepeatedCompositeFieldContainer[SeenEndpoint]
-    def __init__(self, router_id: _Optional[str] = ..., pid: _Optional[int] = ..., started_unix: _Optional[float] = ..., profile: _Optional[str] = ..., queued: _Optional[int] = ..., draining: _Optional[bool] = ..., gateways: _Optional[_Iterable[_Union[RoutedGateway, _Mapping]]] = ..., endpoints: _Optional[_Iterable[_Union[SeenEndpoint, _Mapping]]] = ...) -> None: ...
+    metrics_url: str
+    def __init__(self, router_id: _Optional[str] = ..., pid: _Optional[int] = ..., started_unix: _Optional[float] = ..., profile: _Optional[str] = ..., queued: _Optional[int] = ..., draining: _Optional[bool] = ..., gateways: _Optional[_Iterable[_Union[RoutedGateway, _Mapping]]] = ..., endpoints: _Optional[_Iterable[_Union[SeenEndpoint, _Mapping]]] = ..., metrics_url: _Optional[str] = ...) -> None: ...
 
 class RoutedGateway(_message.Message):
     __slots__ = ("id", "in_flight")
