@@ -10,7 +10,7 @@ from control_plane.gateway.schema.items import ITEM, read_items
 from control_plane.gateway.schema.metadata import metadata
 from control_plane.gateway.schema.response_format import TEXT_FORMAT, read_schema
 from control_plane.gateway.schema.table import Table
-from control_plane.gateway.schema.thread import Thread, conversation, new_id
+from control_plane.gateway.schema.thread import Thread, conversation, new_id, response_id
 from control_plane.gateway.schema.values import (
     Field,
     boolean,
@@ -63,7 +63,7 @@ def read_response(body: dict[str, Any]) -> Generation:
     generation.instructions = instructions or ""
     generation.user = values.get("user", "")
     generation.messages = [{"role": item.role, "content": item.text} for item in messages]
-    generation.thread = Thread(new_id("resp"), continued, previous, stored, settings, messages)
+    generation.thread = Thread(response_id(previous), continued, previous, stored, settings, messages)
     return generation
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,9 @@ from control_plane.contracts.conversation import Item
 from control_plane.gateway.schema.values import Field, invalid, mapping, string, wrong_type
 
 _id = string(64, may_be_empty=False)
+
+_RESPONSE_ID = re.compile("resp_[0-9a-f]{32}", re.ASCII)
+_CHAIN_END = len("resp_") + 16
 
 KEPT_ROLES = ("user", "assistant", "system", "developer")
 
@@ -33,6 +37,11 @@ class Thread:
         return self.stored or bool(self.conversation_id)
 
     @property
+    def chain(self) -> str:
+        """What it has in common with the responses before and after it; empty where there can be none."""
+        return _chain_of(self.turn_id) if self.stored or self.previous_id else ""
+
+    @property
     def continues(self) -> bool:
         """Whether something comes before it."""
         return bool(self.conversation_id or self.previous_id)
@@ -40,6 +49,17 @@ class Thread:
 
 def new_id(prefix: str) -> str:
     return f"{prefix}_{secrets.token_hex(16)}"
+
+
+def response_id(previous_id: str = "") -> str:
+    """Of a new response. Those that follow each other have the first half of their ids in common, so that each tells
+    its chain without a look at what is stored."""
+    fresh = new_id("resp")
+    return _chain_of(previous_id) + fresh[_CHAIN_END:] if _RESPONSE_ID.fullmatch(previous_id) else fresh
+
+
+def _chain_of(turn_id: str) -> str:
+    return turn_id[:_CHAIN_END]
 
 
 def read_conversation(name: str, value: Any) -> str:
