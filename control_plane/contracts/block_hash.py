@@ -39,9 +39,21 @@ def chained(parent: int, tokens: Sequence[int], block_size: int) -> list[int]:
 
     Raises OverflowError for a token id that is no int32.
     """
-    ids = array("i", tokens)
+    return named(parent, packed(tokens), block_size).tolist()
+
+
+def packed(tokens: Sequence[int]) -> bytes:
+    """Token ids as they are hashed. Raises OverflowError for one that is no int32."""
+    ids = array("I", tokens)  # from a list it takes a third of the time of "i"
     _little_endian(ids)
     data = ids.tobytes()
+    if not data[_TOKEN_BYTES - 1 :: _TOKEN_BYTES].isascii():
+        raise OverflowError("a token id is no int32")
+    return data
+
+
+def named(parent: int, data: bytes, block_size: int) -> array[int]:
+    """The names of the full blocks in ``data``, which is ``packed``, after ``parent``."""
     size = block_size * _TOKEN_BYTES
     name = parent.to_bytes(_BYTES, "little")
     names = []
@@ -50,7 +62,7 @@ def chained(parent: int, tokens: Sequence[int], block_size: int) -> list[int]:
         names.append(name)
     numbers = array("Q", b"".join(names))
     _little_endian(numbers)
-    return numbers.tolist()
+    return numbers
 
 
 def block_hashes(tokens: Sequence[int], block_size: int, salt: str = "") -> list[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
 from itertools import islice
 from typing import Final
 
@@ -18,13 +17,12 @@ from control_plane.contracts.decision import (
 )
 from control_plane.contracts.routing import RoutingProfile
 from control_plane.router.scheduling.candidate import Ask, Candidate
-from control_plane.router.scheduling.kept import Attempt, Kept, Values, keep
+from control_plane.router.scheduling.kept import COPIED, Attempt, Kept, Values, keep
 from control_plane.router.scheduling.pickers import chances
 from control_plane.router.scheduling.profile import Decision, Profile
 from control_plane.router.scheduling.reasons import reason_words
 from control_plane.router.scheduling.rescoring import rescored
 
-_NAMES: Final = tuple(field.name for field in fields(Candidate))
 _NO_INPUT: Final = frozenset(
     {
         "worker_id",
@@ -195,6 +193,6 @@ def _cached(kept: Kept, candidate: Candidate) -> dict[str, float]:
 
 
 def _inputs(values: Values) -> Iterator[tuple[str, float]]:
-    for name, value in zip(_NAMES, values, strict=True):
+    for name, value in zip(COPIED, values, strict=True):
         if name not in _NO_INPUT and isinstance(value, int | float):
             yield name, float(value)

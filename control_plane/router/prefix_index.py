@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence, Set
+from itertools import groupby, islice, repeat
 from typing import Final
 
 UNKNOWN_CAPACITY: Final = 4096
@@ -21,12 +22,16 @@ UNKNOWN_CAPACITY: Final = 4096
 
 MISSES: Final = 8
 
+SETS: Final = 65_536
+"""Different sets of holders that are remembered, so that names with the same one share it."""
+
 
 class PrefixIndex:
     """All endpoints of a router, whatever their model: who may be found is said in each look-up."""
 
     def __init__(self) -> None:
         self._holders: dict[int, int] = {}
+        self._sets: dict[int, int] = {}
         self._shelves: list[Shelf | None] = []
         self._free: list[int] = []
 
@@ -44,7 +49,7 @@ class PrefixIndex:
         slot = self._free.pop() if self._free else len(self._shelves)
         if slot == len(self._shelves):
             self._shelves.append(None)
-        shelf = self._shelves[slot] = Shelf(self._holders, slot, capacity)
+        shelf = self._shelves[slot] = Shelf(self._holders, self._sets, slot, capacity)
         return shelf
 
     def close(self, shelf: Shelf) -> None:
@@ -59,19 +64,20 @@ class PrefixIndex:
 
         ``among`` are the bits of those that count; who holds not even the first is left out.
         """
-        holders, depth = self._holders.get, 0
+        depth = 0
         found: list[tuple[int, int]] = []
         if not among:
             return found
-        for name in names:
-            have = among & holders(name, 0)
+        # Blocks in a row are mostly held by the same ones: these are counted, not looked at.
+        for holders, run in groupby(map(self._holders.get, names, repeat(0))):
+            have = among & holders
             if have != among:
                 if depth:
                     found.append((depth, among ^ have))
                 if not have:
                     return found
                 among = have
-            depth += 1
+            depth += len(list(run))
         if depth:
             found.append((depth, among))
         return found
@@ -80,8 +86,11 @@ class PrefixIndex:
         """What the index takes, names included; counted, not measured."""
         shelves = [shelf for shelf in self._shelves if shelf is not None]
         numbers = sum(map(sys.getsizeof, self._holders))
-        masks = sum(sys.getsizeof(mask) for mask in self._holders.values() if mask & (mask - 1))
-        return sys.getsizeof(self._holders) + numbers + masks + sum(shelf.bytes() for shelf in shelves)
+        masks = {id(mask): mask for mask in self._holders.values() if mask & (mask - 1)} | {
+            id(mask): mask for mask in self._sets
+        }
+        sets = sys.getsizeof(self._sets) + sum(map(sys.getsizeof, masks.values()))
+        return sys.getsizeof(self._holders) + numbers + sets + sum(shelf.bytes() for shelf in shelves)
 
 
 class Shelf:
@@ -99,6 +108,7 @@ class Shelf:
         "_misses",
         "_open",
         "_promised",
+        "_sets",
         "capacity",
         "refused",
         "refuted",
@@ -106,8 +116,9 @@ class Shelf:
         "told",
     )
 
-    def __init__(self, holders: dict[int, int], slot: int, capacity: int = 0) -> None:
+    def __init__(self, holders: dict[int, int], sets: dict[int, int], slot: int, capacity: int = 0) -> None:
         self._holders = holders
+        self._sets = sets
         self._bit = 1 << slot
         self._blocks: set[int] = set()
         self._estimate: dict[int, None] = {}
@@ -139,8 +150,7 @@ class Shelf:
     def resize(self, capacity: int) -> None:
         """The endpoint says how many blocks it has; 0: it does not."""
         self.capacity = capacity or UNKNOWN_CAPACITY
-        while len(self._estimate) > self.capacity:
-            self._forget_oldest()
+        self._forget_oldest()
 
     # --- told by the endpoint's events (kv_mirror.Names)
 
@@ -151,6 +161,7 @@ class Shelf:
             # The events are there from the engine's start on: nothing was stored before.
             self.replaced(frozenset())
         blocks, promised = self._blocks, self._promised
+        added = []
         for name in names:
             if name not in blocks:
                 if len(blocks) >= self.capacity:
@@ -158,30 +169,31 @@ class Shelf:
                     continue
                 blocks.add(name)
                 if promised.pop(name, None) is None:
-                    self._add(name)
+                    added.append(name)
+        self._add_all(added)
 
     def removed(self, names: Iterable[int]) -> None:
         blocks = self._blocks
+        dropped = []
         for name in names:
             if name in blocks:
                 blocks.remove(name)
-                self._drop(name)
+                dropped.append(name)
+        self._drop_all(dropped)
 
     def replaced(self, names: Set[int]) -> None:
         """These are all, by the endpoint's own word. The estimate has served."""
         if not self._open:
             return
         self.told, self.refuted = True, False
-        for name in self._estimate:
-            self._drop(name)
+        self._drop_all(self._estimate)
         self._estimate = {}
         self.removed([name for name in self._blocks if name not in names])
         self.stored(names)
 
     def forgotten(self) -> None:
         """Nothing is known of it any more, and events may not come: from here on, estimate."""
-        for name in (*self._blocks, *self._estimate, *self._promised):
-            self._drop(name)
+        self._drop_all((*self._blocks, *self._estimate, *self._promised))
         self._blocks, self._estimate, self._promised = set(), {}, {}
         self.told = False
 
@@ -197,14 +209,12 @@ class Shelf:
         if not self.told:
             self._use(names)
             return ()
-        blocks, promised, first = self._blocks, self._promised, len(names)
+        blocks, promised = self._blocks, self._promised
         # What is missing is a tail: a block can be hit only after all before it.
-        for index, name in enumerate(names):
-            if name not in blocks:
-                first = index
-                break
-        missing = names[first:]
+        held = [*map(blocks.__contains__, names), False]
+        missing = names[held.index(False) :]
         room = self.capacity - len(promised)
+        added = []
         for name in missing:
             count = promised.get(name)
             if count is not None:
@@ -212,7 +222,8 @@ class Shelf:
             elif room > 0 and name not in blocks:
                 room -= 1
                 promised[name] = 1
-                self._add(name)
+                added.append(name)
+        self._add_all(added)
         return missing
 
     def settled(self, promised: Sequence[int]) -> None:
@@ -220,6 +231,7 @@ class Shelf:
         kept = self._promised
         if not kept:
             return
+        dropped = []
         for name in promised:
             count = kept.get(name)
             if count is None:
@@ -228,7 +240,8 @@ class Shelf:
                 kept[name] = count - 1
             else:
                 del kept[name]
-                self._drop(name)
+                dropped.append(name)
+        self._drop_all(dropped)
 
     def found(self, predicted: int, actual: int) -> None:
         """A call has ended well: of so many cached tokens that were predicted, so many were there.
@@ -262,29 +275,52 @@ class Shelf:
     def _use(self, names: Sequence[int]) -> None:
         """As engines have it: the end of a prompt is forgotten before its beginning."""
         estimate = self._estimate
+        added = []
         for name in reversed(names[: self.capacity]):
             if name in estimate:
                 del estimate[name]
             else:
-                self._add(name)
+                added.append(name)
             estimate[name] = None
-        while len(estimate) > self.capacity:
-            self._forget_oldest()
+        self._add_all(added)
+        self._forget_oldest()
 
     def _forget_oldest(self) -> None:
-        name = next(iter(self._estimate))
-        del self._estimate[name]
-        self._drop(name)
+        """As many as are too many."""
+        estimate = self._estimate
+        oldest = list(islice(estimate, max(0, len(estimate) - self.capacity)))
+        for name in oldest:
+            del estimate[name]
+        self._drop_all(oldest)
 
-    def _add(self, name: int) -> None:
-        holders = self._holders
-        others = holders.get(name)
-        # Most names have one holder: all of these share one number.
-        holders[name] = self._bit if others is None else others | self._bit
+    def _add_all(self, names: Iterable[int]) -> None:
+        """It holds these too. Names in a row mostly have the same holders, before and after."""
+        holders, bit = self._holders, self._bit
+        before = after = 0
+        for name in names:
+            others = holders.get(name, 0)
+            if others is not before:
+                # Most names have one holder: all of these share one number.
+                before, after = others, self._shared(others | bit) if others else bit
+            holders[name] = after or bit
 
-    def _drop(self, name: int) -> None:
-        left = self._holders[name] & ~self._bit
-        if left:
-            self._holders[name] = left
-        else:
-            del self._holders[name]
+    def _drop_all(self, names: Iterable[int]) -> None:
+        """It holds these no more."""
+        holders, bit = self._holders, self._bit
+        before = after = 0
+        for name in names:
+            held = holders[name]
+            if held is not before:
+                left = held & ~bit
+                before, after = held, self._shared(left) if left else 0
+            if after:
+                holders[name] = after
+            else:
+                del holders[name]
+
+    def _shared(self, holders: int) -> int:
+        """One number for all names with the same holders: blocks in a row mostly have, and are told apart at once."""
+        sets = self._sets
+        if len(sets) >= SETS:
+            sets.clear()
+        return sets.setdefault(holders, holders)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
-from control_plane.contracts.block_hash import extend_hashes
+from control_plane.router.named_runs import NamedRuns
+
+_RUNS: Final = NamedRuns()
+"""Of all prompts: what two of them have in common is named once."""
 
 
 class PromptBlocks:
@@ -23,5 +27,5 @@ class PromptBlocks:
             return []
         names = self._by_size.setdefault(block_size, [])
         if len(names) < len(tokens) // block_size:
-            extend_hashes(names, tokens, block_size, self._salt)
+            _RUNS.extend(names, tokens, block_size, self._salt)
         return names

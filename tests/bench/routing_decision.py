@@ -1,7 +1,9 @@
 """``python -m tests.bench.routing_decision``: what one decision costs, with a fleet and an index of the largest kind.
 
 A thousand endpoints, a million indexed blocks, prompts of 8,000 tokens: the whole of ``Placement.place`` but sending,
-and its parts. And what the index takes and takes in: bytes per block, events per second. Times are CPU, of one thread.
+and its parts. Prompts begin like ones that were named before, and end in 256 tokens of their own; ``new_prompt`` is the
+whole for prompts that nobody has seen. And what the index takes and takes in: bytes per block, events per second. Times
+are CPU, of one thread.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from control_plane.router.ledger import Ledger
 from control_plane.router.placement import Placement
 from control_plane.router.prompt_blocks import PromptBlocks
 from control_plane.router.requests import Request
-from control_plane.router.scheduling.profile import PROFILES
+from control_plane.router.scheduling.profile import PROFILES, Decision
 
 MODEL = "bench"
 BLOCK = 16
@@ -99,15 +101,25 @@ def measure(profile: str, endpoints: int, blocks: int, tokens: int, decisions: i
         target.mirror.apply(KvFrame(target.instance_id, KvSnapshot(1, (*shared, *own))))
     gc.collect()
     gc.freeze()
-    hashing, looking, deciding, whole = [], [], [], []
-    for number in range(decisions):
-        call = RoutedCall(
-            f"r{number}", MODEL, prompts[number % 16], Sampling(max_tokens=256), True, 0.0, now, session=f"s{number}"
-        )
-        request = Request(NoOwner(), call, NoSink(), number, now)  # type: ignore[arg-type]
+    hashing, looking, deciding, whole, new = [], [], [], [], []
+
+    def place(name: str, prompt: list[int], spent_in: list[float]) -> tuple[RoutedCall, Request, Decision]:
+        call = RoutedCall(name, MODEL, prompt, Sampling(max_tokens=256), True, 0.0, now, session=name)
+        request = Request(NoOwner(), call, NoSink(), 1, now)  # type: ignore[arg-type]
         spent = time.thread_time_ns()
         decision = placement.place(request)
-        whole.append((time.thread_time_ns() - spent) / 1e9)
+        spent_in.append((time.thread_time_ns() - spent) / 1e9)
+        return call, request, decision
+
+    def own(count: int) -> list[int]:
+        return [dice.randrange(32_000) for _ in range(count)]
+
+    for number in range(decisions):
+        _, request, decision = place(f"n{number}", own(tokens), new)
+        assert decision.chosen is not None
+        targets.of(decision.chosen).detach(request, now)
+        prompt = [*prompts[number % 16][: tokens - 256], *own(256)]
+        call, request, decision = place(f"r{number}", prompt, whole)
         assert decision.chosen is not None
         if number % 2:
             targets.of(decision.chosen).detach(request, now)
@@ -126,7 +138,8 @@ def measure(profile: str, endpoints: int, blocks: int, tokens: int, decisions: i
         "blocks_held": names,
         "names": len(targets.index),
         "prompt_tokens": tokens,
-        "decision": quantiles(whole),
+        "decision": quantiles(whole[16:]),
+        "new_prompt": quantiles(new),
         "of_it_hashing": quantiles(hashing),
         "of_it_look_up": quantiles(looking),
         "of_it_profile": quantiles(deciding),

@@ -15,13 +15,16 @@ from control_plane.contracts.decision import CANDIDATES_KEPT
 from control_plane.router.scheduling.candidate import Ask, Candidate
 from control_plane.router.scheduling.profile import Decision, Profile
 
-_copied: Final = attrgetter(*(field.name for field in fields(Candidate)))
+COPIED: Final = tuple(field.name for field in fields(Candidate) if field.name != "since")
+"""Fields that are kept of a candidate. Plain values all, so that what is kept costs the garbage collector nothing."""
+
+_copied: Final = attrgetter(*COPIED)
 
 _SAMPLED: Final = 4
 """One total in so many is looked at first."""
 
 Values = tuple[Any, ...]
-"""All fields of a candidate, in their order."""
+"""Those of ``COPIED``, in their order: the first arguments of a ``Candidate``."""
 
 
 @dataclass(frozen=True, slots=True)

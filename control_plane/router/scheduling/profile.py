@@ -108,8 +108,12 @@ def weighted_means(columns: Sequence[Sequence[float]], weights: Sequence[float])
         return columns[0]
     whole = sum(weights)
     means = [score * (weights[0] / whole) for score in columns[0]]
-    for column, weight in zip(columns[1:], weights[1:], strict=True):
-        share = weight / whole
+    # A column of zeros adds nothing: of a session where there is none, of a prompt that nobody has cached.
+    rest = [(column, weight / whole) for column, weight in zip(columns[1:], weights[1:], strict=True) if any(column)]
+    while len(rest) > 1:  # two at a time: there may be hundreds of rows
+        (one, a), (two, b), *rest = rest
+        means = [mean + x * a + y * b for mean, x, y in zip(means, one, two, strict=True)]
+    for column, share in rest:
         means = [mean + score * share for mean, score in zip(means, column, strict=True)]
     return means
 

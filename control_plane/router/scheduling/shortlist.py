@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
+from operator import attrgetter
 
 from control_plane.router.scheduling.candidate import Ask, Candidate
+
+_slot = attrgetter("slot")
 
 
 def shortlist(
@@ -16,7 +20,7 @@ def shortlist(
     best = most // 8
     step = -(-len(candidates) // (most - best - 1))
     some = list(candidates[turn % step :: step])
-    chosen = {candidate.slot for candidate in some}
+    chosen = set(map(_slot, some))
     for slot in _deepest(ask.cached, best):
         if slot not in chosen and (holder := by_slot.get(slot)) is not None:
             chosen.add(slot)
@@ -30,9 +34,10 @@ def shortlist(
 
 def _deepest(cached: Sequence[int], most: int) -> list[int]:
     """The slots with the most cached tokens, and any at all."""
-    least = sorted(cached)[-most] if len(cached) > most else 1
-    if least <= 0:
-        return [slot for slot, tokens in enumerate(cached) if tokens]
-    more = [slot for slot, tokens in enumerate(cached) if tokens > least]
-    as_many = [slot for slot, tokens in enumerate(cached) if tokens == least]
+    some = list(compress(range(len(cached)), cached))
+    if len(some) < most:
+        return some
+    least = sorted(cached[slot] for slot in some)[-most]
+    more = [slot for slot in some if cached[slot] > least]
+    as_many = [slot for slot in some if cached[slot] == least]
     return more + as_many[: most - len(more)]

@@ -32,12 +32,15 @@ class EvenLoad:
 
     def _scores(self, ask: Ask, candidates: Sequence[Candidate], held: list[float]) -> list[float]:
         capacities = [candidate.capacity_tokens or UNKNOWN_CAPACITY_TOKENS for candidate in candidates]
-        if min(capacities) != max(capacities):
+        if capacities.count(capacities[0]) != len(capacities):
             usual = sum(capacities) / len(capacities)
             held = [tokens * usual / capacity for tokens, capacity in zip(held, capacities, strict=True)]
         mean = sum(held) / len(held)
         span = max(BEYOND_MEAN * mean, CALLS_BEYOND * ask.expected_tokens)
         below, beyond = (1.0 - AT_MEAN) / mean, AT_MEAN / span
         return [
-            1.0 - tokens * below if tokens <= mean else max(0.0, AT_MEAN - (tokens - mean) * beyond) for tokens in held
+            1.0 - tokens * below
+            if tokens <= mean
+            else (score if (score := AT_MEAN - (tokens - mean) * beyond) > 0.0 else 0.0)
+            for tokens in held
         ]

@@ -27,4 +27,5 @@ class PrefixCache:
         if not cached or not whole:
             return [0.0] * len(candidates)
         held = [cached[candidate.slot] for candidate in candidates]
-        return zero_where_full([tokens / whole * min(1.0, tokens / WORTH) for tokens in held], candidates, now)
+        scores = [tokens / whole * (1.0 if tokens >= WORTH else tokens / WORTH) if tokens else 0.0 for tokens in held]
+        return zero_where_full(scores, candidates, now)

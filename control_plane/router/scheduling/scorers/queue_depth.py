@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from control_plane.router.scheduling.candidate import Ask, Candidate
+from control_plane.router.scheduling.candidate import Ask, Candidate, oldest_fresh
 
 
 class QueueDepth:
@@ -13,5 +13,5 @@ class QueueDepth:
     name = "queue_depth"
 
     def score(self, ask: Ask, candidates: Sequence[Candidate], now: float) -> list[float]:
-        deepest = max((candidate.waiting for candidate in candidates), default=0)
-        return [1.0 / (1 + (c.waiting if c.fresh(now) else deepest + 1)) for c in candidates]
+        deepest, oldest = max([candidate.waiting for candidate in candidates], default=0), oldest_fresh(now)
+        return [1.0 / (1 + (c.waiting if c.sampled_mono >= oldest else deepest + 1)) for c in candidates]
