@@ -8,6 +8,7 @@ from typing import Any
 from console import figures
 from console.cli.describe_access import ACCESS_TELLERS
 from console.cli.describe_router import seen_lines
+from console.hold_notes import hold_words
 from console.plain.choice import choice_lines
 from console.plain.resources import (
     EVENT_COLUMNS,
@@ -283,6 +284,8 @@ def _request(request: RequestView, snapshot: Snapshot) -> Iterator[Line]:
     if request.arrival_unix:
         took = figures.seconds(time_of(request, snapshot.taken_unix))
         yield "arrived", f"{clock(request.arrival_unix)} · {took} {'so far' if request.phase.active else 'in all'}"
+    for number, hold in enumerate(request.holds):
+        yield "" if number else "queue", hold_words(hold)
     yield "TTFT", figures.seconds(request.ttft_s or None)
     yield "ITL", f"p50 {figures.seconds(request.itl_p50_s or None)}"
     if request.preemptions:

@@ -8,10 +8,12 @@ from typing import Any, Final
 
 from console import figures
 from console.decision_notes import rule_words, waited_words, why, why_not, why_rejected
+from console.hold_notes import hold_words
 from console.plain.data import plain
 from console.plain.table import Column, table
 from console.text import literal, wrap
 from control_plane.contracts.decision import CandidateView, DecisionView, MovedView, RescoredView
+from control_plane.contracts.hold import Hold
 
 FEW: Final = 12
 """Endpoints of each kind that are listed, unless all are wanted."""
@@ -41,6 +43,12 @@ def decision_lines(decision: DecisionView, room: int | None, *, everything: bool
         yield from _wrapped(f"not {rejected.worker_id}: {why_rejected(rejected)}", room)
     if rest := _rest(decision, most):
         yield from _wrapped(rest, room)
+
+
+def hold_lines(holds: Sequence[Hold], room: int | None) -> Iterator[str]:
+    """A request's stays in the queue; literal lines, none wider than ``room`` cells."""
+    for hold in holds:
+        yield from _wrapped(f"queue · {hold_words(hold)}", room)
 
 
 def short_lines(decision: DecisionView) -> Iterator[str]:

@@ -33,13 +33,17 @@ class Decisions:
         self._routers = routers
 
     async def explain(self, request_id: str) -> Explanation:
-        """Every decision about a request. Raises NotFound where it is unknown, or its decisions are not kept any more;
-        Unavailable where the gateway that has them is away, RequestTimeout where it does not answer."""
+        """Every decision about a request, and when it was kept waiting. Raises NotFound where it is unknown, or its
+        decisions are not kept any more; Unavailable where the gateway that has them is away, RequestTimeout where it
+        does not answer."""
         answers = await self._ask(DecisionQuestion(0, request_id))
         found = _in_order(answer.decisions for answer in answers.said.values())
-        if not found:
-            self._complain(request_id, self._requests.find(request_id), answers)
-        return Explanation(request_id, found, answers.silent)
+        view = self._requests.find(request_id)
+        # One that has only waited so far is explained by that.
+        only_waited = view is not None and bool(view.holds) and not view.worker_id
+        if not found and not only_waited:
+            self._complain(request_id, view, answers)
+        return Explanation(request_id, found, answers.silent, view.holds if view is not None else ())
 
     async def newest(self, last: int, after: Mapping[str, int]) -> DecisionList:
         """The last ones of every router, those that were told before left out."""

@@ -113,6 +113,13 @@ class _Class(Generic[W]):
         if head is not None and self.service.min_share:
             self.due = since + head.cost / self.service.min_share
 
+    def __len__(self) -> int:
+        return sum(map(len, self._lines.values()))
+
+    def before(self, seq: int) -> int:
+        """How many arrived before this one."""
+        return sum(bisect_left(line, seq, key=_SEQ) for line in self._lines.values())
+
     def waiters(self) -> Iterator[W]:
         for line in self._lines.values():
             yield from line
@@ -160,6 +167,15 @@ class FairLine(Generic[W]):
             return False
         self._classes[waiter.priority, waiter.service.tier].remove(waiter)
         return True
+
+    def ahead_of(self, waiter: W) -> int:
+        """How many wait before it, once it has been added: those that came back, those of a higher priority, and those
+        of its own that were there before."""
+        if waiter.admitted:
+            return bisect_left(self._again, waiter.seq, key=_SEQ)
+        same = [own for own in self._classes.values() if own.priority == waiter.priority]
+        higher = sum(len(own) for own in self._classes.values() if own.priority < waiter.priority)
+        return len(self._again) + higher + sum(own.before(waiter.seq) for own in same)
 
     def first(self, may_go: MayGo, skip: Container[int] = ()) -> W | None:
         """The one to send next, of those that may go; ``skip`` are the ``seq`` of those that can't be sent."""

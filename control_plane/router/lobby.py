@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 from control_plane.contracts.admission import AdmissionRules, Band, Service
 from control_plane.contracts.errors import InferDeckError
+from control_plane.contracts.hold import Hold, HoldReason
 from control_plane.contracts.pressure import Pressure
 from control_plane.router import refusals
 from control_plane.router.admission import Verdict, decide, may_go
@@ -20,6 +21,8 @@ from control_plane.router.waiting import Waiting
 
 LOOK_AGAIN_S = 1.0
 """Those that wait are looked at this often even if nothing happens: what was known may have become stale."""
+
+_WAITS = {Band.BUSY: HoldReason.BUSY, Band.REJECT: HoldReason.FULL}
 
 _NO_OTHER = "no other worker could take it up in time"
 
@@ -58,7 +61,8 @@ class Lobby:
         self.drain(request.model)
         if not request.phase.active:  # a sink that was told of another call's end has closed everything
             return
-        verdict = decide(request.service, self._band(request.model, now))
+        band = self._band(request.model, now)
+        verdict = decide(request.service, band)
         if verdict is Verdict.THROTTLE:
             raise refusals.throttled(request.model, request.service.tier)
         if verdict is Verdict.REFUSE:
@@ -67,12 +71,12 @@ class Lobby:
             return
         self._make_room(request, now)
         if request.phase.active:
-            self._wait(request, now)
+            self._wait(request, now, _why(verdict, band))
 
     def again(self, request: Request, now: float) -> None:
         """A call that was sent before goes elsewhere, or waits for that."""
         if not self.closed and (decision := self._try(request, now)) is not None and decision.chosen is None:
-            self._wait(request, now)
+            self._wait(request, now, HoldReason.RETURNED)
 
     def leave(self, request: Request) -> bool:
         """It waits no more. Whether it did."""
@@ -169,13 +173,30 @@ class Lobby:
             self._waiting.remove(least)
             self._over(least, refusals.evicted(), now)
 
-    def _wait(self, request: Request, now: float) -> None:
+    def _wait(self, request: Request, now: float, reason: HoldReason) -> None:
         if not request.deadline:
             own = request.call.queue_timeout_s
             request.deadline = now + (self._queue_timeout_s if own is None else own)
         request.cost = self._placement.expected(request)
         self._waiting.add(request)
+        self._hold(request, reason, now)
         self._arm_next()
+
+    def _hold(self, request: Request, reason: HoldReason, now: float) -> None:
+        """Keep why it waits, for those who ask."""
+        band, reading = self._band(request.model, now), self._gauge.last(request.model)
+        position, queued = self._waiting.place_of(request)
+        request.held_back(
+            Hold(
+                reason.value,
+                now - request.call.arrival_mono,
+                tier=request.service.tier,
+                band=band or "",
+                saturation=reading.saturation if reading is not None else None,
+                position=position,
+                queued=queued,
+            )
+        )
 
     def _arm_next(self) -> None:
         """Ask for a tick at the next moment when time alone changes something for those that wait."""
@@ -189,3 +210,10 @@ class Lobby:
                 if candidate.connected and now < candidate.refusing_until < at:
                     at = candidate.refusing_until
         self._arm(at)
+
+
+def _why(verdict: Verdict, band: Band | None) -> HoldReason:
+    """Why a call that has just come waits."""
+    if band is None:
+        return HoldReason.NO_WORKER
+    return _WAITS[band] if verdict is Verdict.WAIT else HoldReason.NO_ROOM

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from control_plane.contracts.admission import Service
 from control_plane.contracts.call import CallSink, PlacedSink, RoutedCall
 from control_plane.contracts.fleet import RequestPhase, RequestView, Stage
 from control_plane.contracts.histogram import LatencyHistogram
+from control_plane.contracts.hold import Hold
 from control_plane.contracts.worker import Delta, Done
 from control_plane.router.meter import Meter
 from control_plane.router.prompt_blocks import PromptBlocks
@@ -69,6 +71,7 @@ class Request:
         "end_mono",
         "finish",
         "first_mono",
+        "holds",
         "meter",
         "number",
         "output_tokens",
@@ -127,6 +130,7 @@ class Request:
         self.done: Done | None = None
         self.meter: Meter | None = None
         self.spans: list[Stage] = list(call.stages)
+        self.holds: list[Hold] = []
         self.blocks = PromptBlocks(call.cache_salt)
         self.block_names: Sequence[int] = ()
         self.block_size = 0
@@ -168,11 +172,16 @@ class Request:
     def cancel(self, reason: str, used: Callable[[int], None] | None = None) -> None:
         self._owner.left(self, reason, used)
 
+    def held_back(self, hold: Hold) -> None:
+        """It waits from now on."""
+        self.holds.append(hold)
+
     def dispatched(self, number: int, target: Target, meter: Meter, chosen_mono: float, now: float) -> None:
         """It goes to ``target`` now; choosing it began at ``chosen_mono``."""
         arrival = self.call.arrival_mono
         self.spans.append(Stage("queue", self.queued_mono - arrival, chosen_mono - self.queued_mono))
         self.spans.append(Stage("route", chosen_mono - arrival, now - chosen_mono))
+        self._held_until(chosen_mono)
         self.number = number
         self.attempts += 1
         self.target = target
@@ -268,6 +277,7 @@ class Request:
         self.reason = reason
         self.end_mono = now
         self.number = 0
+        self._held_until(now)
         if self.done is None:
             return
         stages = self.done.stages
@@ -324,7 +334,20 @@ class Request:
             cost=worker_s / 3600 * self.price,
             tier=call.service.tier,
             preemptions=self.done.stages.preemptions if self.done else 0,
+            holds=self._told_holds(now),
         )
+
+    def _held_until(self, now: float) -> None:
+        """It waits no more."""
+        if self.holds and not self.holds[-1].over:
+            last = self.holds[-1]
+            self.holds[-1] = replace(last, waited_s=now - self.call.arrival_mono - last.start_s, over=True)
+
+    def _told_holds(self, now: float) -> tuple[Hold, ...]:
+        if not self.holds or self.holds[-1].over:
+            return tuple(self.holds)
+        *before, last = self.holds
+        return (*before, replace(last, waited_s=now - self.call.arrival_mono - last.start_s))
 
     def _untold(self, end: float) -> list[Stage]:
         """The stages at the worker as the router saw them: only an end that is whole brings the worker's own account.

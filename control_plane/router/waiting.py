@@ -81,6 +81,12 @@ class Waiting(Generic[W]):
         if line is not None:
             line.ended(waiter, tokens)
 
+    def place_of(self, waiter: W) -> tuple[int, int]:
+        """Of one that waits: its place in its model's line, 1 is the next, and how many are in that line."""
+        line = self._lines[waiter.model]
+        queued = sum(count for (model, _), count in self._by_tier.items() if model == waiter.model)
+        return line.ahead_of(waiter) + 1, queued
+
     def line(self, model: str) -> Sequence[W]:
         """Those that wait for the model, by arrival; a copy."""
         line = self._lines.get(model)

@@ -12,6 +12,7 @@ from console.cli.effect import Effect
 from console.cli.options import OutputOption
 from console.cli.output import Format, write_data
 from console.cli.reference import bare_name
+from console.hold_notes import hold_words
 from console.plain.terminal import out, say, width
 from console.text import literal
 from control_plane.contracts.errors import InvalidRequest
@@ -25,10 +26,12 @@ async def explain(
 ) -> None:
     """Tell why a request went where it went, and why not to each of the others.
 
-    A table for every attempt, retries and moves in mid-answer included: each endpoint that could have been picked with
-    its scores, the load they were read from, and its total. -o wide lists all that are kept.
+    First, each time that it was kept waiting: for how long, why, and at which place it began. Then a table for every
+    attempt, retries and moves in mid-answer included: each endpoint that could have been picked with its scores, the
+    load they were read from, and its total. -o wide lists all that are kept.
     """
-    from console.plain.decision import decision_data, decision_lines
+    from console.plain.data import plain
+    from console.plain.decision import decision_data, decision_lines, hold_lines
 
     name = bare_name(request, "requests")
     if not name:
@@ -37,14 +40,17 @@ async def explain(
         told = await client.decisions.explain(name)
     if output in (Format.JSON, Format.YAML):
         document = {"request_id": told.request_id, "decisions": [decision_data(each) for each in told.decisions]}
-        write_data({**document, "silent": list(told.silent)}, output)
+        holds = [{**plain(hold), "why": hold_words(hold)} for hold in told.holds]
+        write_data({**document, "holds": holds, "silent": list(told.silent)}, output)
     elif output is Format.NAME:
         for decision in told.decisions:
             out(f"decision/{literal(decision.router_id)}/{decision.number}")
     else:
         room = width(sys.stdout)
+        for line in hold_lines(told.holds, room):
+            out(line)
         for number, decision in enumerate(told.decisions):
-            if number:
+            if number or told.holds:
                 out("")
             for line in decision_lines(decision, room, everything=output is Format.WIDE):
                 out(line)

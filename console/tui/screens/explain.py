@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final
 
 from textual.binding import BindingType
@@ -11,6 +11,7 @@ from textual.widget import Widget
 
 from console.decision_notes import rule_words, waited_words, why
 from console.figures import plural
+from console.hold_notes import hold_words
 from console.tui.deck import deck_of
 from console.tui.live.board import View
 from console.tui.messages import Explained
@@ -23,6 +24,7 @@ from console.tui.widgets.endpoint_table import EndpointRow, columns_for, endpoin
 from console.tui.widgets.lines import Lines
 from console.tui.widgets.table import Table
 from control_plane.contracts.decision import DecisionView
+from control_plane.contracts.hold import Hold
 
 ASK_AGAIN_S: Final = 2.0
 
@@ -72,12 +74,17 @@ class ExplainScreen(DeckScreen):
     def _show_head(self, view: View) -> None:
         look = deck_of(self).look
         row = next((row for row in self._rows if row_id(row) == self.table.current), None)
+        request = view.request(self.route.id)
+        holds = request.holds if request is not None else ()
         decision = row.decision if row is not None else self._decisions[-1] if self._decisions else None
         if decision is not None:
             lines = head_lines(decision, row, self.room.width, look)
+        elif holds:
+            lines = []
         else:
             asked = self._error or "asking the routers"
             lines = [[(f"  {asked}", look.palette.watch if self._error else look.palette.dim)]]
+        lines = [*hold_lines(holds, self.room.width, look), *lines]
         if decision is not None and self._error:
             lines.append([(f"  {self._error}", look.palette.watch)])
         head = self.query_one("#decision", Lines)
@@ -106,6 +113,16 @@ class ExplainScreen(DeckScreen):
 
     def filter(self, needle: str) -> None:
         self.table.filter(needle)
+
+
+def hold_lines(holds: Sequence[Hold], width: int, look: Look) -> list[Spans]:
+    """Each time that it was kept waiting, and why."""
+    palette = look.palette
+    return [
+        [(f"  {part}", palette.text if hold.over else palette.watch)]
+        for hold in holds
+        for part in wrapped(f"queue: {hold_words(hold)}", max(10, width - 4))
+    ]
 
 
 def head_lines(decision: DecisionView, row: EndpointRow | None, width: int, look: Look) -> list[Spans]:

@@ -10,6 +10,7 @@ from textual.binding import BindingType
 from textual.widget import Widget
 
 from console.figures import money, plural
+from console.hold_notes import hold_words
 from console.stage_notes import stage_notes as engine_notes
 from console.text import wrap
 from console.tui.deck import deck_of
@@ -149,6 +150,7 @@ def describe(
         [],
         *fields(facts, room, look, columns=3 if room >= 110 else 2),
         *_choice(request, room, look),
+        *_holds(request, room, look),
         [],
         _output(request, room, look),
         [],
@@ -186,6 +188,18 @@ def _choice(request: RequestView, width: int, look: Look) -> list[Spans]:
     words = wrap(f"asked for {request.choice.asked}: {request.choice.reason}", max(20, width))
     lines: list[Spans] = [[], [("  why this model", palette.title)]]
     return lines + [[(f"  {literal(line)}", palette.text)] for line in words]
+
+
+def _holds(request: RequestView, width: int, look: Look) -> list[Spans]:
+    """Each time that it was kept waiting, and why."""
+    if not request.holds:
+        return []
+    palette = look.palette
+    lines: list[Spans] = [[], [("  why it waited", palette.title)]]
+    for hold in request.holds:
+        style = palette.text if hold.over else palette.watch
+        lines += [[(f"  {literal(line)}", style)] for line in wrap(hold_words(hold), max(20, width))]
+    return lines
 
 
 def _prompt(request: RequestView) -> str:

@@ -28,6 +28,7 @@ from control_plane.contracts.fleet import (
     WorkerPhase,
     WorkerView,
 )
+from control_plane.contracts.hold import Hold
 from control_plane.contracts.router_state import RouterState
 from control_plane.contracts.step import BlockSnapshot, EngineStep, StepFrame, TraceMode, TraceState
 from control_plane.contracts.v1 import decision_pb2, routing_pb2, worker_pb2
@@ -164,6 +165,7 @@ class FakeOperator(OperatorServicer):
     router: RouterState | None = None
     blocks: BlockSnapshot = field(default_factory=lambda: BlockSnapshot(0))
     decisions: dict[str, tuple[DecisionView, ...]] = field(default_factory=dict)
+    holds: dict[str, tuple[Hold, ...]] = field(default_factory=dict)
     no_decisions: InferDeckError | None = None
     busy: InferDeckError | None = None
     silent: tuple[str, ...] = ()
@@ -254,7 +256,8 @@ class FakeOperator(OperatorServicer):
         if self.no_decisions is not None:
             _fail(context, self.no_decisions)
         found = self.decisions.get(message.request_id, ())
-        return to_wire(Explanation(message.request_id, found, self.silent), decision_pb2.Explanation)
+        told = Explanation(message.request_id, found, self.silent, self.holds.get(message.request_id, ()))
+        return to_wire(told, decision_pb2.Explanation)
 
     def ReplayDecisions(  # noqa: N802
         self, message: decision_pb2.ReplayDecisionsRequest, context: grpc.ServicerContext

@@ -10,6 +10,7 @@ import pytest
 from control_plane.contracts.decision import DecisionAnswer, DecisionQuestion, RescoredView
 from control_plane.contracts.errors import NotFound, RequestTimeout, Unavailable
 from control_plane.contracts.fleet import GatewayIdentity, RequestPhase, RequestView, RouterReport
+from control_plane.contracts.hold import Hold
 from control_plane.contracts.routing import RoutingProfile
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.decisions import Decisions
@@ -73,6 +74,32 @@ async def test_a_request_that_nobody_knows_is_not_found() -> None:
     fleet = Fleet()
     with pytest.raises(NotFound, match="no request named req-1"):
         await fleet.decisions.explain("req-1")
+
+
+async def test_one_that_only_waits_is_explained_by_that() -> None:
+    fleet = Fleet()
+    router = fleet.join("g1")
+    hold = Hold("busy", 0.01, 2.0, tier="paid", band="busy", saturation=0.83, position=3, queued=12)
+    waiting = replace(ended("req-1", "g1"), phase=RequestPhase.QUEUED, holds=(hold,))
+    fleet.routers.report(router, RouterReport(active=(waiting,)))
+    asking = asyncio.create_task(fleet.decisions.explain("req-1"))
+    question = await fleet.asked(router)
+    fleet.routers.report(router, RouterReport(active=(waiting,), answers=(DecisionAnswer(question.number),)))
+    told = await asking
+    assert told.holds == (hold,)
+    assert told.decisions == ()
+
+
+async def test_what_it_waited_is_told_with_its_decisions() -> None:
+    fleet = Fleet()
+    router = fleet.join("g1")
+    hold = Hold("full", 0.01, 2.0, over=True, position=1, queued=1)
+    fleet.report(router, replace(ended("req-1", "g1"), worker_id="w", holds=(hold,)))
+    asking = asyncio.create_task(fleet.decisions.explain("req-1"))
+    question = await fleet.asked(router)
+    fleet.report(router, answers=(DecisionAnswer(question.number, (decision(4),)),))
+    told = await asking
+    assert (told.holds, len(told.decisions)) == ((hold,), 1)
 
 
 async def test_decisions_that_are_not_kept_any_more_are_not_found_and_that_is_said() -> None:

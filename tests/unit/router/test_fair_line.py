@@ -63,6 +63,24 @@ def test_who_comes_back_is_before_all_others_in_the_order_of_arrival() -> None:
     assert served(line) == [2, 4, 5]
 
 
+def test_who_is_before_one_that_joins() -> None:
+    line: FairLine[Person] = FairLine()
+    people = [Person(seq, tier) for seq, tier in enumerate(("bronze", "silver", "gold", "silver", "gold"))]
+    places = []
+    for person in people:
+        line.add(person)
+        places.append(line.ahead_of(person))
+    assert places == [0, 0, 0, 2, 1]
+    assert [line.ahead_of(person) for person in people] == [4, 2, 0, 3, 1]
+    back = Person(5, "bronze", admitted=True)
+    line.add(back)
+    assert line.ahead_of(back) == 0
+    assert line.ahead_of(people[2]) == 1, "who came back is before everybody"
+    other = Person(6, "silver", flow="other")
+    line.add(other)
+    assert line.ahead_of(other) == 5, "back, two of gold, two of silver"
+
+
 def test_tenants_of_a_tier_take_turns_however_much_one_of_them_sends() -> None:
     line: FairLine[Person] = FairLine()
     for seq in range(100):

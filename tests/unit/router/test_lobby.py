@@ -116,6 +116,77 @@ class TestBands:
         assert stage.where("f") in {"a", "b"} - {first.target.worker_id}
 
 
+class TestHolds:
+    """Why a call waited, how long, and where it stood, for those who ask."""
+
+    def test_it_waits_by_its_tier_and_both_are_told_while_it_does(self) -> None:
+        stage = stage_at(0.82)
+        stage.submit("p1", **PAID)
+        stage.submit("p2", **PAID)
+        stage.advance(1.5)
+        stage.sample("a", 0.82)
+        first, second = (view.holds[0] for view in stage.ledger.take(stage.now).active)
+        assert (first.reason, first.tier, first.band, first.position, first.queued) == ("busy", "paid", "busy", 1, 1)
+        assert (second.position, second.queued, second.over) == (2, 2, False)
+        assert first.saturation == pytest.approx(0.82 / AdmissionRules().kv_limit)
+        assert first.waited_s == pytest.approx(1.501)
+
+    def test_what_it_waited_is_told_of_one_that_was_sent_and_ended(self) -> None:
+        stage = stage_at(0.95)
+        stage.submit("e", **ENTERPRISE)
+        stage.advance(1.0)
+        stage.sample("a", 0.3)
+        stage.link("a").finish("e")
+        stage.advance(2.0)
+        [view] = stage.ledger.take(stage.now).ended
+        [hold] = view.holds
+        assert (hold.reason, hold.band, hold.over) == ("full", "reject", True)
+        assert (hold.start_s, hold.waited_s) == (0.0, pytest.approx(1.001))
+
+    def test_one_that_waits_in_vain_is_told_of_to_its_end(self) -> None:
+        stage = stage_at(0.95, queue_timeout_s=2.0)
+        stage.submit("p", **PAID)
+        for _ in range(4):
+            stage.advance(1.0)
+            stage.sample("a", 0.95)
+        [view] = stage.ledger.take(stage.now).ended
+        assert view.phase is RequestPhase.FAILED
+        assert (view.holds[0].over, view.holds[0].waited_s) == (True, pytest.approx(2.0, abs=0.1))
+
+    def test_without_a_worker_and_without_room(self) -> None:
+        stage = Stage()
+        stage.dispatcher.admit_by(AdmissionRules(engine_queue=10))
+        stage.start("a", max_num_seqs=1)
+        stage.sample("a", 0.1)
+        for name in ("one", "two", "three"):
+            stage.submit(name)
+        [held] = [view.holds for view in stage.ledger.take(stage.now).active if view.holds]
+        assert (held[0].reason, held[0].band, held[0].position) == ("no_room", "good", 1)
+        stage.workers["a"].cordoned = True
+        stage.publish()
+        stage.submit("four")
+        hold = stage.ledger.take(stage.now).active[-1].holds[0]
+        assert (hold.reason, hold.band, hold.saturation) == ("no_worker", "", None)
+        assert (hold.position, hold.queued) == (2, 2)
+
+    def test_one_that_lost_its_worker_stands_first(self) -> None:
+        stage = Stage()
+        stage.start("a", max_num_seqs=1)
+        stage.sample("a", 0.1)
+        for name in ("one", "two", "three"):
+            stage.submit(name)
+        stage.advance(1.0)
+        stage.link("a").down()
+        holds = {view.id: view.holds for view in stage.ledger.take(stage.now).active}
+        assert [(hold.reason, hold.position) for hold in holds["one"]] == [("returned", 1)]
+        assert holds["one"][0].start_s == pytest.approx(1.001, abs=0.01)
+
+    def test_who_is_sent_at_once_was_not_kept_waiting(self) -> None:
+        stage = stage_at(0.5)
+        stage.submit("p", **PAID)
+        assert stage.ledger.take(stage.now).active[0].holds == ()
+
+
 class TestQueue:
     def test_ad01(self) -> None:
         """KV 0.95, two places: overflow is told at once, the first tier takes a place, and the rest go by tier."""

@@ -11,6 +11,7 @@ import yaml
 
 from control_plane.contracts.decision import DecisionReplay, MovedView, RescoredView, WorkerShare
 from control_plane.contracts.errors import NotFound, RequestTimeout, Unavailable
+from control_plane.contracts.hold import Hold
 from control_plane.contracts.routing import BUILT_IN, RoutingProfile
 from tests.decisions import AT, candidate, decision, waited
 from tests.unit.console.conftest import Command
@@ -133,6 +134,32 @@ def test_describe_has_the_short_form(explained: FakeOperator, inferdeck: Command
     assert "            smollm2-1: best of 2: total 0.850, then smollm2-2 with 0.510" in out
     assert "inferdeck explain req-1" in out
     assert len(json.loads(inferdeck("describe", "request/req-1", "-o", "json").out)["decisions"]) == 2
+
+
+HOLD = Hold("busy", 0.01, 2.1, True, "paid", "busy", 0.83, 3, 12)
+HELD = "waited 2.10 s: its model was busy (83%), where tier paid waits; 3rd of 12 when it joined"
+
+
+def test_what_kept_it_waiting_comes_first(explained: FakeOperator, inferdeck: Command) -> None:
+    explained.holds = {"req-1": (HOLD,)}
+    lines = inferdeck("explain", "req-1").out.splitlines()
+    assert lines[:2] == [f"queue · {HELD}", ""]
+    assert lines[2].startswith("attempt 1 → the queue · ")
+    [told] = json.loads(inferdeck("explain", "req-1", "-o", "json").out)["holds"]
+    assert (told["reason"], told["position"], told["why"]) == ("busy", 3, HELD)
+
+
+def test_one_that_only_waits_so_far(operator: FakeOperator, inferdeck: Command) -> None:
+    operator.holds = {"req-1": (replace(HOLD, over=False),)}
+    ran = inferdeck("explain", "req-1")
+    assert (ran.code, ran.out.splitlines()[0]) == (0, f"queue · has {HELD}")
+
+
+def test_describe_tells_it_too(operator: FakeOperator, inferdeck: Command) -> None:
+    request = operator.state.requests[0]
+    operator.state = replace(operator.state, requests=(replace(request, holds=(HOLD, HOLD)),))
+    lines = inferdeck("describe", f"request/{request.id}").out.splitlines()
+    assert [line.strip() for line in lines if HELD in line] == [f"queue       {HELD}", HELD]
 
 
 def test_decisions_again(operator: FakeOperator, inferdeck: Command) -> None:

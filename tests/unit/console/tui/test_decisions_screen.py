@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from control_plane.contracts.errors import Forbidden, Unavailable
+from control_plane.contracts.hold import Hold
 from tests.decisions import decision, moved, waited
 from tests.snapshots.memory import NOW, snapshot
 from tests.unit.console.tui.harness import Console, console
@@ -100,6 +103,26 @@ async def test_the_page_of_a_request_says_why_it_is_where_it_is() -> None:
         assert "not smollm2-3  cordoned: an operator keeps new requests away from it" in seen.text
         await seen.press("w")
         assert "explain ▸ req-1388" in seen.lines[0]
+
+
+async def test_what_kept_it_waiting_is_on_both_pages() -> None:
+    hold = Hold("busy", 0.01, 2.1, True, "paid", "busy", 0.83, 3, 12)
+    first = snapshot(NOW + 1)
+    held = tuple(replace(each, holds=(hold,) if each.id == "req-1388" else ()) for each in first.requests)
+    words = "waited 2.10 s: its model was busy (83%), where tier paid waits; 3rd of 12 when it joined"
+    async with console(first=replace(first, requests=held), size=(160, 48), decided=DECIDED) as seen:
+        await opened(seen, "request req-1388", "why it waited")
+        assert words in seen.text
+        await opened(seen, "explain req-1388", f"queue: {words}")
+
+
+async def test_one_that_only_waits_so_far_is_explained_by_that() -> None:
+    hold = Hold("full", 0.01, 2.1, position=1, queued=1)
+    first = snapshot(NOW + 1)
+    held = tuple(replace(each, holds=(hold,) if each.id == "req-1388" else ()) for each in first.requests)
+    async with console(first=replace(first, requests=held), size=(160, 48), decided=()) as seen:
+        await opened(seen, "explain req-1388", "queue: has waited 2.10 s: its model was full")
+        assert "asking the routers" not in seen.text
 
 
 async def test_decisions_that_are_gone_are_said_to_be() -> None:
