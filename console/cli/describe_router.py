@@ -14,6 +14,7 @@ def seen_lines(state: RouterState, room: int | None) -> Iterator[tuple[str, str]
     gateways = " · ".join(f"{gateway.id} {gateway.in_flight}" for gateway in state.gateways)
     yield "profile", state.profile
     yield "gateways", f"{gateways} in flight" if gateways else "none has a stream to it"
+    yield "metrics", state.metrics_url or figures.NONE
     if not state.endpoints:
         return
     yield ""

@@ -83,15 +83,31 @@ def pem_blocks(text: str) -> list[tuple[str, str]]:
     return blocks
 
 
+def server_context(path: str | Path) -> ssl.SSLContext:
+    """For a server of ours: TLS 1.2 or later, and nobody connects who has no certificate of the same authority.
+
+    Raises SettingsError for credentials that cannot be read."""
+    credentials = Credentials.read(path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_REQUIRED
+    _load(context, credentials, path)
+    return context
+
+
 def client_context(path: str | Path) -> ssl.SSLContext:
     """For our own HTTP/2 client: TLS 1.2 or later, our certificate, and no authority but the file's own."""
     credentials = Credentials.read(path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _load(context, credentials, path)
+    context.set_alpn_protocols(["h2"])
+    return context
+
+
+def _load(context: ssl.SSLContext, credentials: Credentials, path: str | Path) -> None:
     try:
         context.load_verify_locations(cadata=credentials.authority.decode())
         context.load_cert_chain(path)
     except (ssl.SSLError, OSError) as error:
         raise SettingsError(f"{path}: the credentials do not fit together: {error}", hint="inferdeck cert") from None
-    context.set_alpn_protocols(["h2"])
-    return context

@@ -136,6 +136,15 @@ ROUTER_REJECTIONS = Metric(
     "Calls that the router refused or that failed, by drop reason and tier.",
     ("model", "reason", "tier"),
 )
+ROUTER_IN_FLIGHT = Metric(
+    "inferdeck_router_in_flight", Kind.GAUGE, "Calls of all gateways that have not ended, of a router of its own."
+)
+ROUTER_GATEWAYS = Metric("inferdeck_router_gateways", Kind.GAUGE, "Gateways that have a stream to it.")
+ROUTER_READY = Metric("inferdeck_router_ready", Kind.GAUGE, "Whether it can place a call, 1 or 0.")
+ROUTER_CALLS = Metric("inferdeck_router_calls", Kind.COUNTER, "Calls that gateways have submitted to it.")
+ROUTER_OUTPUT_TOKENS = Metric(
+    "inferdeck_router_output_tokens", Kind.COUNTER, "Tokens that came back from workers through it."
+)
 GATEWAY_PROMPT_SIZE = Metric(
     "inferdeck_gateway_prompt_size_tokens", Kind.HISTOGRAM, "Prompt tokens per call.", ("model",), TOKENS
 )

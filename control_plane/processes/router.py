@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import signal
 from pathlib import Path
+from typing import Final
 
 import uvloop
+from prometheus_client import REGISTRY
 
 from control_plane import telemetry
 from control_plane.contracts.addresses import reachable, wants_mutual_tls
-from control_plane.contracts.errors import InferDeckError
+from control_plane.contracts.errors import InferDeckError, SettingsError
 from control_plane.contracts.fleet import GatewayIdentity, Member
 from control_plane.contracts.gateway_record import END_NOW, FINISH, read_record, write_record
 from control_plane.contracts.identity import Peer
@@ -20,10 +23,16 @@ from control_plane.contracts.worker_spec import WORKER_HOST
 from control_plane.processes.complaint import exit_code, tell
 from control_plane.processes.grace import SIGNAL_GRACE_S
 from control_plane.processes.state_file import read_state
+from control_plane.router.admission_figures import AdmissionFigures
 from control_plane.router.embedded import EmbeddedRouter
+from control_plane.router.figures import RouterFigures
+from control_plane.router.metrics_server import MetricsServer
 from control_plane.router.server import RouterServer
+from control_plane.router.server_figures import ServerFigures
 from control_plane.settings import Home, Settings
 from control_plane.trust.keyring import Keyring
+
+_REPLICA: Final = re.compile("r([1-9][0-9]{0,3})")
 
 log = logging.getLogger("control_plane")
 
@@ -64,8 +73,9 @@ async def _router(home: Home, settings: Settings, router_id: str, port: int | No
     stop, now = asyncio.Event(), asyncio.Event()
     _stop_on_signals(stop, now)
     await router.start()
+    figures = await _figures(settings, server, router, credentials if secure else "")
     await server.start(router)
-    log.info("listening", extra={"address": address})
+    log.info("listening", extra={"address": address, "metrics": figures.url})
     if record is not None:
         write_record(record, os.getpid(), address, credentials if secure else "")
     try:
@@ -76,10 +86,33 @@ async def _router(home: Home, settings: Settings, router_id: str, port: int | No
         for task in ending:
             task.cancel()
     finally:
+        await figures.stop()
         await server.stop()
         await router.close()
         if record is not None:
             _forget(record)
+
+
+async def _figures(settings: Settings, server: RouterServer, router: EmbeddedRouter, credentials: str) -> MetricsServer:
+    """A router whose figures nobody can read serves all the same."""
+    REGISTRY.register(RouterFigures(router.dispatcher.placement.decisions))
+    REGISTRY.register(AdmissionFigures(router.dispatcher))
+    REGISTRY.register(ServerFigures(server.stats, lambda: server.gateways))
+    figures = MetricsServer(REGISTRY, credentials)
+    try:
+        await figures.start(settings.router.host, _metrics_port(settings, server.router_id))
+    except SettingsError as error:
+        log.error(error.message, extra={"hint": error.hint})
+    server.metrics_url = figures.url
+    return figures
+
+
+def _metrics_port(settings: Settings, router_id: str) -> int:
+    """The n-th of the settings' routers has the n-th port; any other one takes what is free."""
+    own, name = settings.router, _REPLICA.fullmatch(router_id)
+    if not own.metrics_port or name is None or int(name[1]) > own.replicas:
+        return 0
+    return own.metrics_port + int(name[1]) - 1
 
 
 def _credentials(home: Home, settings: Settings, router_id: str) -> str:

@@ -72,19 +72,26 @@ _Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class RouterServer:
-    """``bind`` takes the port, ``start`` answers; nobody is answered in between."""
+    """``bind`` takes the port, ``start`` answers; nobody is answered in between. ``metrics_url`` is where its figures
+    are, for those who ask for its state."""
 
     def __init__(self, router_id: str, credentials: str = "") -> None:
         self.router_id = router_id
         self.address = ""
         self.started_unix = time.time()
         self.draining = False
+        self.metrics_url = ""
         self._credentials = credentials
         gates = (PeerGate(PEERS),) if credentials else ()
         self._server = grpc.aio.server(interceptors=gates, options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
         self._servicer: _Servicer | None = None
         self._tasks = Tasks()
+
+    @property
+    def gateways(self) -> int:
+        """How many have a stream to it."""
+        return len(self._servicer.gateways) if self._servicer is not None else 0
 
     @property
     def secure(self) -> bool:
@@ -163,6 +170,10 @@ class _Servicer(router_pb2_grpc.RouterServicer):
     @property
     def tokens(self) -> int:
         return self._tokens_before + sum(stream.tokens for stream in self._streams)
+
+    @property
+    def gateways(self) -> tuple[RoutedGateway, ...]:
+        return tuple(RoutedGateway(stream.gateway_id, len(stream)) for stream in self._streams)
 
     def nudge(self) -> None:
         for stream in self._streams:
@@ -303,7 +314,8 @@ class _Servicer(router_pb2_grpc.RouterServicer):
             profile=self.router.profile,
             queued=self.router.dispatcher.queued,
             draining=self._server.draining,
-            gateways=tuple(RoutedGateway(stream.gateway_id, len(stream)) for stream in self._streams),
+            gateways=self.gateways,
+            metrics_url=self._server.metrics_url,
             endpoints=tuple(seen_endpoints(targets, time.monotonic())),
         )
         return to_wire(state, routing_pb2.RouterState)

@@ -66,7 +66,7 @@ class RouterSettings:
 
     ``replicas``: routers that are processes of their own, which every gateway shares its calls out among; 0: each
     gateway has its router inside. ``host`` and ``port``: where these listen, for gateways; port 0 takes any free one,
-    else the n-th listens on ``port`` + n - 1."""
+    else the n-th listens on ``port`` + n - 1. ``metrics_port``: where their ``/metrics`` are, in the same way."""
 
     profile: str = "prefix_aware"
     retries: int = 2
@@ -74,6 +74,7 @@ class RouterSettings:
     replicas: int = 0
     host: str = "127.0.0.1"
     port: int = 0
+    metrics_port: int = 0
 
 
 @dataclass(frozen=True, slots=True)

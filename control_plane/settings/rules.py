@@ -65,17 +65,20 @@ def _replicas(settings: Settings) -> Iterator[tuple[str, str]]:
         return
     if not router.host:
         yield "host", "an address to listen on is needed"
-    if not 0 <= router.port <= 65535:
-        yield "port", f"{router.port} is not a port; 1 to 65535, or 0 for any free one"
-    elif router.port and router.replicas:
-        last = router.port + router.replicas - 1
-        if last > 65535:
-            yield "replicas", f"{router.replicas} routers from port {router.port} on go beyond port 65535"
-        if api.port and api.host == router.host and router.port <= api.port <= last:
-            yield "port", f"{api.port} is the operators' API's port already (api.port)"
-        first_gateway, last_gateway = gateway.port, gateway.port + gateway.replicas - 1
-        if gateway.port and gateway.host == router.host and first_gateway <= last and router.port <= last_gateway:
-            yield "port", f"gateways listen there already (gateway.port {gateway.port})"
+    for key, first in (("port", router.port), ("metrics_port", router.metrics_port)):
+        if not 0 <= first <= 65535:
+            yield key, f"{first} is not a port; 1 to 65535, or 0 for any free one"
+        elif first and router.replicas:
+            last = first + router.replicas - 1
+            if last > 65535:
+                yield "replicas", f"{router.replicas} routers from {key} {first} on go beyond port 65535"
+            if api.port and api.host == router.host and first <= api.port <= last:
+                yield key, f"{api.port} is the operators' API's port already (api.port)"
+            first_gateway, last_gateway = gateway.port, gateway.port + gateway.replicas - 1
+            if gateway.port and gateway.host == router.host and first_gateway <= last and first <= last_gateway:
+                yield key, f"gateways listen there already (gateway.port {gateway.port})"
+    if router.port and router.metrics_port and abs(router.port - router.metrics_port) < max(1, router.replicas):
+        yield "metrics_port", f"routers listen there already (router.port {router.port})"
 
 
 def _protection(gateway: GatewaySettings) -> Iterator[tuple[str, str]]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import ssl
 from collections.abc import Callable
 
+import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from control_plane.contracts.errors import Forbidden, InferDeckError, NotFound
 from control_plane.contracts.fleet import RequestPhase, Snapshot
-from control_plane.contracts.identity import Peer
+from control_plane.contracts.identity import Peer, client_context
 from control_plane.router.remote.tokenizer import fetch_bundle
 from control_plane.trust.keyring import Keyring
 from tests.integration.fleet.rig import CONFIG, Deck, alive, contents, everything_ready, kinds
@@ -93,6 +96,35 @@ async def test_the_next_control_plane_adopts_them_and_streams_go_on(make_deck: M
     assert await deck.stop() == 0
 
 
+async def figures_of(url: str, verify: ssl.SSLContext | bool = True) -> dict[str, float]:
+    """What a router tells those who read its figures, by name and labels."""
+    async with httpx.AsyncClient(verify=verify, trust_env=False, timeout=60) as http:
+        answer = await http.get(url)
+    assert answer.status_code == 200
+    families = text_string_to_metric_families(answer.text)
+    samples = [sample for family in families for sample in family.samples]
+    return {" ".join((each.name, *each.labels.values())): each.value for each in samples}
+
+
+async def test_it_has_figures_of_its_own(make_deck: MakeDeck) -> None:
+    deck = make_deck(replicas=1, config=CONFIG.replace("[api]", "[router]\nreplicas = 1\n[api]"))
+    await deck.start()
+    await deck.until(lambda snapshot: routers_ready(snapshot, 1))
+    for _ in range(3):
+        assert contents(await deck.stream(tokens=5)) == 5
+    async with deck.operator() as operator:
+        state = await operator.router("r1")
+    assert state.metrics_url.startswith("http://127.0.0.1:")
+    told = await figures_of(state.metrics_url)
+    assert told["inferdeck_router_calls_total"] == 3
+    assert told["inferdeck_router_output_tokens_total"] == 15
+    assert told[f"inferdeck_router_decisions_total tiny {state.profile} tiny-1"] == 3
+    assert (told["inferdeck_router_ready"], told["inferdeck_router_gateways"]) == (1, 1)
+    assert told["inferdeck_router_band tiny"] == 0
+    assert told["process_resident_memory_bytes"] > 0
+    assert await deck.stop() == 0
+
+
 async def test_over_mutual_tls_only_gateways_come_in(make_deck: MakeDeck) -> None:
     config = CONFIG.replace("[api]", "[router]\nreplicas = 1\n[security]\nmutual_tls = true\n[api]")
     deck = make_deck(replicas=1, config=config)
@@ -103,6 +135,11 @@ async def test_over_mutual_tls_only_gateways_come_in(make_deck: MakeDeck) -> Non
         state = await operator.router("r1")
         with pytest.raises(NotFound):
             await operator.router("g1")
+    assert state.metrics_url.startswith("https://127.0.0.1:")
+    shown = client_context(Keyring(deck.home / "tls").make_client(deck.home / "scraper.pem", "scraper", 1.0))
+    shown.check_hostname = False
+    shown.set_alpn_protocols(["http/1.1"])
+    assert (await figures_of(state.metrics_url, shown))["inferdeck_router_calls_total"] == 1
     assert [(each.worker_id, each.connected, each.requests) for each in state.endpoints] == [("tiny-1", True, 0)]
     assert [gateway.id for gateway in state.gateways] == ["g1"]
     address, keyring = snapshot.routers[0].address, Keyring(deck.home / "tls")
