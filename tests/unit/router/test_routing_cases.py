@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tests.virtual_fleet import SteadyTimer, Told, VirtualFleet, config
+from tests.virtual_fleet import START, SteadyTimer, Told, VirtualFleet, config
 
 TIMER = SteadyTimer(step_s=0.02)
 
@@ -139,6 +139,28 @@ def test_two_routers_over_one_fleet_do_not_herd(profile: str) -> None:
     assert fleet.longest_above(1.5, begin=1.0, end=18.0) <= 1.0
     shares = Counter(told.worker_id for told in fleet.all)
     assert max(shares.values()) <= 1.25 * len(fleet.all) / 4
+
+
+def test_a_worker_that_comes_back_is_not_flooded() -> None:
+    """R03: with nothing in flight it is the best of all, and gets its share and what the others are ahead, no more."""
+    fleet = VirtualFleet(4, config(16_000), TIMER)
+    dice, at = Random(3), 0.0
+    for number in range(800):
+        at += dice.expovariate(40.0)
+        fleet.ask(prompt_of(1000 + number, 200), [7] * dice.randint(30, 60), at=at)
+
+    def die_and_come_back() -> None:
+        fleet.workers["w1"].restart()
+        fleet.publish()
+
+    fleet.at(START + 5.0, die_and_come_back)
+    fleet.run()
+    assert all(told.error is None for told in fleet.all)
+    assert fleet.longest_above(1.5, begin=1.0, end=18.0) <= 1.0
+    for begin, most in ((0.0, 1.25), (5.0, 1.5), (10.0, 1.25)):
+        those = [told for told in fleet.all if begin <= told.call.arrival_mono - START < begin + 5.0]
+        shares = Counter(told.worker_id for told in those)
+        assert max(shares.values()) <= most * len(those) / 4, (begin, shares)
 
 
 def test_a_worker_that_falls_silent_while_idle_does_not_get_everything() -> None:
