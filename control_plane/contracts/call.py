@@ -106,6 +106,11 @@ class Router(Protocol):
         known yet which models there are."""
         ...
 
+    def instead(self, ask: ModelAsk, chosen: ModelChoice, then: Callable[[ModelChoice | None], None]) -> None:
+        """Choose anew for a call that waits: where the chosen model has no healthy worker any more, what the policy has
+        instead, else None. ``ask`` is that of ``select``, and ``then`` is called in the same way."""
+        ...
+
     def routes(self) -> ModelRoutes | None:
         """The names that lead to models; None while it is not known yet which models there are."""
         ...

@@ -61,7 +61,8 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """How a turn ended. ``text`` is exactly what was delivered; ``reason`` is a DropReason, or empty."""
+    """How a turn ended. ``text`` is exactly what was delivered; ``reason`` is a DropReason, or empty. ``model``: the
+    one that answered, where it is not the one that the turn began with."""
 
     status: TurnStatus
     text: str
@@ -69,6 +70,7 @@ class TurnEnd:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)

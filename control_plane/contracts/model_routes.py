@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from control_plane.contracts.complexity_rule import ComplexityRule
+from control_plane.contracts.model_choice import ModelChoice
 
 Kind = Literal["", "alias", "split", "auto"]
 
@@ -144,6 +145,11 @@ class ModelRoutes:
             return {}
         routes = ((each, self._routes.get(each)) for each in self.reached(name))
         return {each: route.rule for each, route in routes if route is not None and route.kind == "auto"}
+
+    def falls_back(self, choice: ModelChoice) -> bool:
+        """Whether there is another model for one that was chosen so and has no healthy worker."""
+        routes = (self._routes.get(name) for name in (choice.model, *choice.names))
+        return any(route is not None and route.fallback for route in routes)
 
     def auto_of(self, name: str) -> ModelRoute | None:
         """The route between small and large that this name is, by itself or as an alias."""

@@ -17,6 +17,7 @@ import random
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from control_plane.contracts.call import CallHandle, RoutedCall
 from control_plane.contracts.errors import DropReason, InferDeckError, InternalError, Unavailable
@@ -24,10 +25,11 @@ from control_plane.contracts.fleet import Stage
 from control_plane.contracts.model_choice import ModelChoice
 from control_plane.contracts.policy import DEFAULT_TENANT
 from control_plane.contracts.worker import Delta, Done, Finish, FinishReason, Sampling
-from control_plane.gateway.answer.heading import Heading
-from control_plane.gateway.answer.sinks import CLIENT_LEFT, KeptStreamSink, PlainSink, Sink, StreamSink
+from control_plane.gateway.answer.sinks import CLIENT_LEFT, Sink
 from control_plane.gateway.api import Api
+from control_plane.gateway.call_sink import make_sink
 from control_plane.gateway.desk import Desk
+from control_plane.gateway.fallback_watch import FallbackWatch
 from control_plane.gateway.flow import flow_of
 from control_plane.gateway.history.call_memory import CallMemory
 from control_plane.gateway.http.exchange import Exchange
@@ -39,17 +41,12 @@ from control_plane.gateway.prompt.lanes import Job
 from control_plane.gateway.prompt.model_prompt import ModelPrompt
 from control_plane.gateway.prompt.models import Waiter
 from control_plane.gateway.schema.generation import Generation
-from control_plane.gateway.session import session_of
+from control_plane.gateway.traceparent import traceparent_of
 
 log = logging.getLogger(__name__)
 
-_TRACEPARENT_BYTES = 55
-"""W3C Trace Context: version 00, trace id, parent id and flags in hexadecimal."""
-
-
-def _traceparent(sent: bytes) -> str:
-    """As it came, where it can be one: whoever follows it checks it."""
-    return sent.decode("ascii", "replace") if len(sent) == _TRACEPARENT_BYTES else ""
+FELL_BACK: Final = "fell_back"
+"""Why a call left a router's queue that goes on with another model."""
 
 
 class Call:
@@ -58,7 +55,9 @@ class Call:
     __slots__ = (
         "_admission",
         "_api",
+        "_ask",
         "_choice",
+        "_common",
         "_desk",
         "_ended",
         "_exchange",
@@ -67,10 +66,13 @@ class Call:
         "_job",
         "_memory",
         "_prompt_tokens",
+        "_queued",
         "_sink",
         "_tokenise_mono",
         "_tokenised_mono",
+        "_waited_since",
         "_waiter",
+        "_watch",
     )
 
     def __init__(self, desk: Desk, exchange: Exchange, generation: Generation, api: Api) -> None:
@@ -78,15 +80,19 @@ class Call:
         self._exchange = exchange
         self._generation = generation
         self._api = api
+        self._ask = ask_of(exchange, generation)
         self._choice: ModelChoice | None = None
+        self._common = exchange.common
         self._admission: Admission | None = None
         self._prompt_tokens = 0
+        self._queued: list[Stage] = []
         self._memory = CallMemory(desk.history, exchange, generation, api.name)
         self._waiter: Waiter | None = None
         self._job: Job[list[int]] | None = None
         self._sink: Sink | None = None
         self._handle: CallHandle | None = None
-        self._tokenise_mono = self._tokenised_mono = 0.0
+        self._tokenise_mono = self._tokenised_mono = self._waited_since = 0.0
+        self._watch: FallbackWatch | None = None
         self._ended = False
 
     def start(self) -> None:
@@ -120,8 +126,7 @@ class Call:
     # steps
 
     def _select(self, *, waited: bool = False) -> None:
-        then = partial(self._selected, waited)
-        self._desk.router.select(ask_of(self._exchange, self._generation), then)
+        self._desk.router.select(self._ask, partial(self._selected, waited))
 
     def _selected(self, waited: bool, choice: ModelChoice | InferDeckError) -> None:
         if self._ended:
@@ -132,10 +137,13 @@ class Call:
         elif isinstance(choice, InferDeckError):
             self._refuse(choice)
         else:
-            self._choice = choice
-            self._generation.model = choice.model
-            self._exchange.common += choice_lines(choice)
-            self._admit()
+            self._go_to(choice)
+
+    def _go_to(self, choice: ModelChoice) -> None:
+        self._choice = choice
+        self._generation.model = choice.model
+        self._exchange.common = self._common + choice_lines(choice)
+        self._admit()
 
     def _admit(self) -> None:
         generation, grant = self._generation, self._exchange.grant
@@ -194,14 +202,10 @@ class Call:
         try:
             step()
         except InferDeckError as error:
-            self._give_up(error)
+            self._refuse(error)
         except Exception as error:
             log.error("a call could not be started", exc_info=error, extra={"request_id": self._exchange.request_id})
-            self._give_up(InternalError("The request could not be started."))
-
-    def _give_up(self, error: InferDeckError) -> None:
-        """Refuse the call. Its caller hears that nothing was done, so nothing is kept."""
-        self._memory.withdraw(lambda: self._refuse(error))
+            self._refuse(InternalError("The request could not be started."))
 
     def _reserve(self, prompt: ModelPrompt, ids: list[int], max_tokens: int) -> None:
         generation, admission = self._generation, self._admission
@@ -247,7 +251,8 @@ class Call:
 
     def _dispatch(self, prompt: ModelPrompt, ids: list[int], max_tokens: int) -> None:
         generation, exchange, desk = self._generation, self._exchange, self._desk
-        sink = self._make_sink(prompt)
+        figures = desk.figures.model(generation.model)
+        sink = make_sink(self, exchange, self._api, generation, prompt, figures, self._memory.turn)
         if max_tokens == 0:
             self._sink = sink
             self._echo_only(len(ids))
@@ -263,17 +268,18 @@ class Call:
             arrival_mono=exchange.arrival_mono,
             # The one place where a tier's priority (higher is served first) becomes an engine's (lower is).
             priority=-grant.priority,
-            queue_timeout_s=grant.queue_deadline_s,
+            queue_timeout_s=self._deadline_left(),
             service=grant.service,
             flow=flow_of(grant.tenant),
             # Calls of a tenant share cached prefixes with each other, and with nobody else.
             cache_salt="" if grant.tenant == DEFAULT_TENANT else grant.tenant,
             key_id=grant.key_id,
-            session=session_of(grant.tenant, generation),
+            session=self._ask.session,
             api=self._api.name,
-            traceparent=_traceparent(exchange.fields.get(b"traceparent", b"")),
+            traceparent=traceparent_of(exchange.fields),
             stages=(
                 Stage("auth", 0.0, exchange.auth_s),
+                *self._queued,
                 Stage(
                     "tokenise", self._tokenise_mono - exchange.arrival_mono, self._tokenised_mono - self._tokenise_mono
                 ),
@@ -286,9 +292,37 @@ class Call:
         except InferDeckError:
             self._sink = None
             raise
-        figures = desk.figures.model(generation.model)
         figures.prompt_tokens += len(ids)
         figures.prompt_size.add(len(ids))
+        if not self._ended and choice is not None:
+            waits = partial(self._waits, sink)
+            self._watch = FallbackWatch.of(desk.router, self._ask, choice, waits, self._fall_back)
+
+    def _deadline_left(self) -> float | None:
+        """How long it may wait for a worker: as long as its tier says, of all its models together."""
+        whole, now = self._exchange.grant.queue_deadline_s, time.monotonic()
+        self._waited_since = self._waited_since or now
+        return whole if whole is None else max(0.0, whole - (now - self._waited_since))
+
+    def _waits(self, sink: Sink) -> bool:
+        """Whether its answer has not begun, and no worker has it."""
+        handle = self._handle
+        return self._sink is sink and sink.waits and handle is not None and not handle.worker_id
+
+    def _fall_back(self, choice: ModelChoice) -> None:
+        """From the beginning with another model: its tokenizer, its context, and so its reservation are others."""
+        sink, handle, admission = self._sink, self._handle, self._admission
+        assert sink is not None
+        assert handle is not None
+        self._sink = self._handle = self._watch = self._admission = None
+        handle.cancel(FELL_BACK)
+        sink.leave()
+        waited_s = time.monotonic() - self._tokenised_mono
+        self._queued.append(Stage("queue", self._tokenised_mono - self._exchange.arrival_mono, waited_s))
+        if admission is not None:
+            admission.settle(None)
+        self._memory.answered_by(choice.model)
+        self._try(lambda: self._go_to(choice))
 
     def _echo_only(self, prompt_tokens: int) -> None:
         """``echo`` with ``max_tokens`` 0: the prompt comes back, and no worker hears of it."""
@@ -298,38 +332,6 @@ class Call:
             done = Done(prompt_tokens, 0, 0) if choice == last else None
             self._sink.delta(Delta(0, choice=choice, finish=Finish(FinishReason.LENGTH, 0), done=done))
 
-    def _make_sink(self, prompt: ModelPrompt) -> Sink:
-        api, generation, exchange, turn = self._api, self._generation, self._exchange, self._memory.turn
-        heading = Heading(
-            api.answer_id(exchange.request_id, generation),
-            int(exchange.arrival_unix),
-            generation.model,
-            "fp_" + prompt.hash[:10],
-        )
-        tally = self._desk.figures.model(generation.model)
-        logprobs = "logprobs" in generation.sampling
-        if generation.stream:
-            return (StreamSink if turn is None else KeptStreamSink)(
-                self,
-                exchange,
-                api.events(heading, generation, prompt),
-                tally,
-                logprobs=logprobs,
-                control_ids=prompt.control_ids,
-                choices=generation.choices,
-                turn=turn,
-            )
-        return PlainSink(
-            self,
-            exchange,
-            api.body(heading, generation, prompt),
-            tally,
-            logprobs=api.logprobs if logprobs else None,
-            control_ids=prompt.control_ids,
-            choices=generation.choices,
-            turn=turn,
-        )
-
     # ends
 
     def _gone(self) -> None:
@@ -337,6 +339,8 @@ class Call:
         sink, handle = self._sink, self._handle
         if sink is not None:
             sink.close()
+        else:
+            self._memory.left()
         ran = handle is not None and bool(handle.worker_id)
         if handle is not None:
             told = None
@@ -348,6 +352,10 @@ class Call:
         self._end(ran=ran, counts=True)
 
     def _refuse(self, error: InferDeckError) -> None:
+        """Its caller hears that nothing was done, so nothing is kept."""
+        self._memory.withdraw(partial(self._refused, error))
+
+    def _refused(self, error: InferDeckError) -> None:
         if self._ended:
             return
         known = self._admission is not None
@@ -367,6 +375,8 @@ class Call:
         if self._ended:
             return
         self._ended = True
+        if self._watch is not None:
+            self._watch.stop()
         self._memory.close()
         del self._desk.active[self._exchange.request_id]
         if self._waiter is not None:

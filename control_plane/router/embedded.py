@@ -125,6 +125,9 @@ class EmbeddedRouter:
     def select(self, ask: ModelAsk, then: Callable[[ModelChoice | InferDeckError], None]) -> None:
         self._selector.select(ask, then)
 
+    def instead(self, ask: ModelAsk, chosen: ModelChoice, then: Callable[[ModelChoice | None], None]) -> None:
+        self._selector.instead(ask, chosen, then)
+
     def routes(self) -> ModelRoutes | None:
         return self._selector.routes()
 

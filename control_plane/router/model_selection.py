@@ -61,7 +61,26 @@ class ModelSelection:
                 raise refusals.unknown_model(ask.model, way.model)
             reasons += way.reasons
         score, threshold = taken.scored or way.scored or (None, 0.0)
-        return ModelChoice(ask.model, taken.model, "; ".join(reasons), instead_of, threshold, score)
+        return ModelChoice(ask.model, taken.model, "; ".join(reasons), instead_of, threshold, score, taken.names)
+
+    def instead(self, ask: ModelAsk, chosen: ModelChoice, scores: Mapping[str, Score]) -> ModelChoice | None:
+        """What the policy has for a call that waits for the model that was chosen, now that this one has no healthy
+        worker; None where it has one, or the policy nothing. ``scores`` as for ``choose``, of the same call."""
+        if self.healthy(chosen.model):
+            return None
+        try:
+            name = self._overridden(ask) if ask.override else ask.model
+        except InvalidRequest:
+            return None  # the policy has changed since
+        other = self._fallback(_Way(chosen.model, chosen.names), {name}, ask.session, scores)
+        if other is None:
+            return None
+        turned = f"{_ascii(chosen.model)} has no healthy worker any more: fallback {_ascii(other.names[0])}"
+        reasons = (*([chosen.reason] if chosen.reason else []), turned, *other.reasons)
+        score, threshold = other.scored or (chosen.score, chosen.threshold)
+        return ModelChoice(
+            ask.model, other.model, "; ".join(reasons), chosen.model, threshold, score, (*chosen.names, *other.names)
+        )
 
     def _overridden(self, ask: ModelAsk) -> str:
         """The name that the caller's header means."""
@@ -95,7 +114,7 @@ class ModelSelection:
         if route.kind == "split":
             side = _stuck(name, session, route.sides) if session else _drawn(self.rng, route.sides)
             whole = sum(route.split.values())
-            how = "the same for this conversation or user" if session else "at random"
+            how = "the same for this session" if session else "at random"
             return f"{_ascii(name)} gives {_ascii(side)} {route.split[side]} of {whole}, {how}", side
         score = scores[name]
         way.scored = score, route.threshold

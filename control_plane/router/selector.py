@@ -68,14 +68,46 @@ class Selector:
         if not ask.override and routes.get(ask.model) is None and self._catalogue.knows(ask.model):
             then(ModelChoice(ask.model, ask.model))  # what most calls ask for
             return
+
+        def choose(scores: Mapping[str, Score] | InferDeckError) -> None:
+            try:
+                if isinstance(scores, InferDeckError):
+                    raise scores
+                answer: ModelChoice | InferDeckError = self._selection(routes).choose(ask, scores)
+            except InferDeckError as error:
+                answer = error
+            then(answer)
+
+        self._score(ask, routes, choose)
+
+    def instead(self, ask: ModelAsk, chosen: ModelChoice, then: Callable[[ModelChoice | None], None]) -> None:
+        """See ``contracts.call.Router``."""
+        routes = self.routes()
+        if routes is None or not routes.falls_back(chosen) or self._catalogue.serves(chosen.model):
+            then(None)
+            return
+
+        def choose(scores: Mapping[str, Score] | InferDeckError) -> None:
+            told = scores if not isinstance(scores, InferDeckError) else None
+            then(self._selection(routes).instead(ask, chosen, told) if told is not None else None)
+
+        self._score(ask, routes, choose)
+
+    def _selection(self, routes: ModelRoutes) -> ModelSelection:
+        return ModelSelection(routes, self._catalogue.knows, self._catalogue.serves, self._rng)
+
+    def _score(
+        self, ask: ModelAsk, routes: ModelRoutes, then: Callable[[Mapping[str, Score] | InferDeckError], None]
+    ) -> None:
+        """How hard the call is by every rule that may be asked about it; at once where that takes no time."""
         side = ask.override in (SMALL, LARGE) and routes.auto_of(ask.model) is not None
         rules = {} if side else routes.scored(ask.override or ask.model)
         if not rules:
-            self._answer(ask, routes, {}, then)
+            then({})
             return
         prompt = ask.prompt()
         if len(prompt.asked) <= LOOP_CHARACTERS:
-            self._answer(ask, routes, _scores(ask, prompt, rules), then)
+            then(_scores(ask, prompt, rules))
             return
 
         def scored(work: asyncio.Future[dict[str, Score]]) -> None:
@@ -85,18 +117,10 @@ class Selector:
                 _log.error("a prompt could not be scored: %s", type(error).__name__)
                 then(InternalError("The model could not be chosen."))
             else:
-                self._answer(ask, routes, work.result(), then)
+                then(work.result())
 
         work = asyncio.get_running_loop().run_in_executor(None, _scores, ask, prompt, rules)
         work.add_done_callback(scored)
-
-    def _answer(self, ask: ModelAsk, routes: ModelRoutes, scores: Mapping[str, Score], then: Answer) -> None:
-        selection = ModelSelection(routes, self._catalogue.knows, self._catalogue.serves, self._rng)
-        try:
-            answer: ModelChoice | InferDeckError = selection.choose(ask, scores)
-        except InferDeckError as error:
-            answer = error
-        then(answer)
 
 
 def _scores(ask: ModelAsk, prompt: PromptText, rules: Mapping[str, ComplexityRule]) -> dict[str, Score]:

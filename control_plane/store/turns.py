@@ -96,6 +96,7 @@ class Turns:
                     prompt_tokens=end.prompt_tokens,
                     cached_tokens=end.cached_tokens,
                     output_tokens=end.output_tokens,
+                    **({"model": end.model} if end.model else {}),
                 )
                 .returning(_of.answer_id, _of.conversation_id)
             ).one_or_none()

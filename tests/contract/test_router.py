@@ -146,7 +146,7 @@ async def test_names_of_the_policy_lead_to_models(routed: Rig) -> None:
     known = routed.router.routes()
     assert known is not None
     assert set(known.leading()) == {"smart", "auto"}, "a model's name is its own"
-    assert await choice(routed, "smart") == ModelChoice("smart", MODEL, f"smart is {MODEL}")
+    assert await choice(routed, "smart") == ModelChoice("smart", MODEL, f"smart is {MODEL}", names=("smart",))
     for words in ("prove the theorem", "prove the theorem" + " and so on" * 1000):
         found = await choice(routed, "auto", words)
         assert isinstance(found, ModelChoice)

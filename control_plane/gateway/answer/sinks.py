@@ -147,6 +147,15 @@ class Sink:
             write = partial(self._fail, not_again(error))
             turn.end(status, str(error.reason), then=partial(self._last, write))
 
+    @property
+    def waits(self) -> bool:
+        """Whether nothing has come yet, an end included."""
+        return self._open and not self.output_tokens and not self.first_token_mono
+
+    def leave(self) -> None:
+        """The answer will be another sink's: whatever still comes is dropped, and the turn goes on."""
+        self._open = False
+
     def close(self) -> None:
         """The client has left: whatever still comes is dropped."""
         if self._open and self._turn is not None:

@@ -20,20 +20,20 @@ class CallMemory:
     """Of a call that continues nothing and is not kept there is nothing to remember. ``api`` is what its API is called;
     ``turn`` is there from when its messages are stored."""
 
-    __slots__ = ("_api", "_exchange", "_generation", "_history", "_over", "turn")
+    __slots__ = ("_api", "_exchange", "_generation", "_history", "_over", "_recalled", "turn")
 
     def __init__(self, history: History | None, exchange: Exchange, generation: Generation, api: str) -> None:
         self._history = history
         self._exchange = exchange
         self._generation = generation
         self._api = api
-        self._over = False
+        self._over = self._recalled = False
         self.turn: KeptTurn | None = None
 
     def recall(self, then: Then) -> None:
         """Put what was said before in front of what was sent."""
         thread, history = self._generation.thread, self._history
-        if thread is None or history is None or not thread.continues:
+        if thread is None or history is None or not thread.continues or self._recalled:
             then(None)
             return
 
@@ -47,6 +47,7 @@ class CallMemory:
                 return
             said = [{"role": item.role, "content": item.text} for item in items]
             self._generation.messages = said + self._generation.messages
+            self._recalled = True
             then(None)
 
         history.recall(self._exchange.grant.tenant, thread.conversation_id, thread.previous_id, recalled)
@@ -54,7 +55,7 @@ class CallMemory:
     def begin(self, then: Then) -> None:
         """Store the messages of a call that is kept, and only then go on."""
         thread, history, exchange = self._generation.thread, self._history, self._exchange
-        if thread is None or history is None or not thread.kept:
+        if thread is None or history is None or not thread.kept or self.turn is not None:
             then(None)
             return
 
@@ -84,6 +85,17 @@ class CallMemory:
             settings=thread.settings,
         )
         history.begin(turn, begun)
+
+    def answered_by(self, model: str) -> None:
+        """It is another model than the one that it began with."""
+        if self.turn is not None:
+            self.turn.model = model
+
+    def left(self) -> None:
+        """The client has left a call whose messages are stored and that has no answer yet."""
+        turn, self.turn = self.turn, None
+        if turn is not None:
+            turn.end(TurnStatus.CANCELLED, CLIENT_LEFT)
 
     def withdraw(self, then: Callable[[], None]) -> None:
         """The caller hears that nothing was done, so nothing is kept; ``then`` tells it."""

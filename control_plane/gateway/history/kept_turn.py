@@ -27,13 +27,15 @@ class Ends(Protocol):
 class KeptTurn:
     """Begun: its messages are stored. ``add`` before each piece of text is sent; then ``end`` or ``withdraw``, once.
 
-    ``then`` is called when that is stored, or when waiting for it has taken too long.
+    ``then`` is called when that is stored, or when waiting for it has taken too long. ``model``: the one that answers,
+    where it is another than the turn began with.
     """
 
-    __slots__ = ("_ends", "_file", "_texts", "id")
+    __slots__ = ("_ends", "_file", "_texts", "id", "model")
 
     def __init__(self, turn_id: str, ends: Ends, file: JournalFile) -> None:
         self.id = turn_id
+        self.model = ""
         self._ends = ends
         self._file = file
         self._texts: list[str] = []
@@ -49,7 +51,7 @@ class KeptTurn:
 
     def end(self, status: TurnStatus, reason: str = "", done: Done | None = None, then: Then | None = None) -> None:
         used = (done.prompt_tokens, done.cached_tokens, done.output_tokens) if done is not None else (0, 0, 0)
-        end = TurnEnd(status, "".join(self._texts), reason, *used)
+        end = TurnEnd(status, "".join(self._texts), reason, *used, self.model)
         self._file.end(end)
         self._ends.store_end(self.id, end, self._file, self._once(then))
 

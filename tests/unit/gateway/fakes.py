@@ -10,7 +10,7 @@ from typing import Any
 from control_plane.contracts.call import CallSink, RoutedCall, TokenizerBundle
 from control_plane.contracts.errors import InferDeckError, Unavailable
 from control_plane.contracts.fleet import ModelView
-from control_plane.contracts.model_choice import ModelAsk, ModelChoice
+from control_plane.contracts.model_choice import ModelAsk, ModelChoice, Score
 from control_plane.contracts.model_routes import ModelRoutes
 from control_plane.gateway.http.exchange import Exchange
 from control_plane.router.complexity import score
@@ -101,17 +101,23 @@ class StubRouter:
         if self.leading is None:
             then(Unavailable("not joined yet"))
             return
-        selection = ModelSelection(
-            self.leading, lambda name: name in self.bundles, lambda name: name not in self.sick, Random(1)
-        )
-        rules = self.leading.scored(ask.model)
-        scores = {name: score(ask.prompt(), ask.max_tokens, rule, in_full=ask.in_full) for name, rule in rules.items()}
         try:
-            choice = selection.choose(ask, scores)
+            choice = self._selection(self.leading).choose(ask, self._scores(self.leading, ask))
         except InferDeckError as error:
             then(error)
         else:
             then(choice)
+
+    def instead(self, ask: ModelAsk, chosen: ModelChoice, then: Callable[[ModelChoice | None], None]) -> None:
+        assert self.leading is not None
+        then(self._selection(self.leading).instead(ask, chosen, self._scores(self.leading, ask)))
+
+    def _selection(self, leading: ModelRoutes) -> ModelSelection:
+        return ModelSelection(leading, lambda name: name in self.bundles, lambda name: name not in self.sick, Random(1))
+
+    def _scores(self, leading: ModelRoutes, ask: ModelAsk) -> dict[str, Score]:
+        rules = leading.scored(ask.model)
+        return {name: score(ask.prompt(), ask.max_tokens, rule, in_full=ask.in_full) for name, rule in rules.items()}
 
     def routes(self) -> ModelRoutes | None:
         return self.leading

@@ -50,7 +50,7 @@ def test_a_model_is_itself_and_needs_no_reason() -> None:
 
 def test_an_alias_leads_on() -> None:
     found = {"smart": ModelRoute(target="wise"), "wise": ModelRoute(target="a")}
-    assert chosen(found, "smart") == ModelChoice("smart", "a", "smart is wise; wise is a")
+    assert chosen(found, "smart") == ModelChoice("smart", "a", "smart is wise; wise is a", names=("smart", "wise"))
 
 
 def test_a_score_of_the_threshold_goes_to_the_large_one() -> None:
@@ -123,7 +123,7 @@ def test_a_session_moves_only_towards_what_has_become_heavier(number: int, befor
 def test_a_split_says_what_it_gave_and_how() -> None:
     found = {"blend": ModelRoute(split={"a": 1})}
     assert chosen(found, "blend").reason == "blend gives a 1 of 1, at random"
-    assert chosen(found, "blend", session="s").reason == "blend gives a 1 of 1, the same for this conversation or user"
+    assert chosen(found, "blend", session="s").reason == "blend gives a 1 of 1, the same for this session"
 
 
 def test_a_split_of_a_models_own_name() -> None:
@@ -179,6 +179,45 @@ def test_a_models_own_fallback_comes_before_that_of_a_name_that_led_to_it() -> N
     assert chosen(found, "smart", sick=("a",)).model == "b"
     assert chosen(found, "smart", sick=("a", "b")).model == "c"
     assert chosen(found, "a", sick=("a",)).reason == "a has no healthy worker: fallback b"
+
+
+def later(
+    found: dict[str, ModelRoute], model: str, choice: ModelChoice, *, sick: Iterable[str], total: float = 0.0
+) -> ModelChoice | None:
+    """What there is for a call that was chosen a model for, which is sick by now."""
+    leads, ill = ModelRoutes(found), set(sick)
+    selection = ModelSelection(leads, SERVED.__contains__, lambda name: name in SERVED and name not in ill, Random(1))
+    scores = {name: Score(total, (ScorePart("length", total, 1.0),)) for name in leads.scored(model)}
+    return selection.instead(ModelAsk(model, lambda: PromptText("", 0)), choice, scores)
+
+
+def test_a_call_that_waits_takes_the_fallback_when_its_model_has_no_healthy_worker_any_more() -> None:
+    found = {"smart": ModelRoute(target="a", fallback=("b", "c"))}
+    choice = chosen(found, "smart")
+    assert later(found, "smart", choice, sick=()) is None, "it waits for a model that is well"
+    other = later(found, "smart", choice, sick=("a", "b"))
+    assert other is not None
+    assert (other.asked, other.model, other.instead_of, other.names) == ("smart", "c", "a", ("smart", "c"))
+    assert other.reason == "smart is a; a has no healthy worker any more: fallback c"
+    assert later(found, "smart", choice, sick=("a", "b", "c")) is None
+    assert later({"smart": ModelRoute(target="a")}, "smart", choice, sick=("a",)) is None, "the policy says nothing"
+    plain = later({"a": ModelRoute(fallback=("b",))}, "a", ModelChoice("a", "a"), sick=("a",))
+    assert plain is not None
+    assert plain.reason == "a has no healthy worker any more: fallback b"
+
+
+def test_it_stays_on_the_way_that_was_drawn_for_it() -> None:
+    """A split is not drawn again: what falls back is the side that was taken."""
+    found = {
+        "blend": ModelRoute(split={"a": 50, "b": 50}),
+        "a": ModelRoute(fallback=("c",)),
+        "b": ModelRoute(fallback=("d",)),
+    }
+    for side, then in (("a", "c"), ("b", "d")):
+        choice = ModelChoice("blend", side, "drawn", names=("blend",))
+        other = later(found, "blend", choice, sick=(side,))
+        assert other is not None
+        assert other.model == then
 
 
 def test_a_fallback_may_have_one_of_its_own_and_none_is_tried_twice() -> None:
