@@ -167,6 +167,11 @@ def test_an_unknown_key_names_file_line_and_the_nearest_known(tmp_path: Path, ho
             "[router]\nreplicas = 2\nport = 65535",
             "2: router.replicas: 2 routers from port 65535 on go beyond port 65535",
         ),
+        ("[router]\nmetrics_port = -1", "2: router.metrics_port: -1 is not a port; 1 to 65535, or 0 for any free one"),
+        (
+            "[router]\nreplicas = 3\nport = 9000\nmetrics_port = 9002",
+            "4: router.metrics_port: routers listen there already (router.port 9000)",
+        ),
         ("[router]\nreplicas = 3\nport = 8088", "3: router.port: 8090 is the operators' API's port already (api.port)"),
         ("[router]\nreplicas = 3\nport = 8079", "3: router.port: gateways listen there already (gateway.port 8080)"),
         ("[limits]\nurl = '127.0.0.1'", "2: limits.url: an URL is needed, like valkey://HOST:6379/0"),
