@@ -105,11 +105,10 @@ def plan(
     shape = read(weight_format(dtype) if dtype else None)
     device = gpu_named(gpu)
     context = context or min(DEFAULT_CONTEXT, shape.max_context)
-    prompt = prompt or min(1000, max(1, context * 5 // 6))
     made = work_out(
         shape,
         device,
-        Traffic(context, concurrency, prompt, output_tokens or min(200, max(1, context - prompt))),
+        Traffic.usual(context, concurrency, prompt, output_tokens),
         with_settings(
             engine_defaults(device),
             max_num_batched_tokens=max_num_batched_tokens,

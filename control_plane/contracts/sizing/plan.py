@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 from control_plane.contracts.errors import InvalidRequest
 from control_plane.contracts.sizing.gpus import Gpu
@@ -27,6 +28,12 @@ class Traffic:
     concurrency: int = 1
     prompt: int = 1000
     output: int = 200
+
+    @classmethod
+    def usual(cls, context: int, concurrency: int = 1, prompt: int | None = None, output: int | None = None) -> Self:
+        """What is not said of a usual request is 1,000 tokens in and 200 out, or what of that the context holds."""
+        prompt = prompt or min(1000, max(1, context * 5 // 6))
+        return cls(context, concurrency, prompt, output or min(200, max(1, context - prompt)))
 
 
 @dataclass(frozen=True, slots=True)
