@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from lessons.plan_action import PlanOf
+
 POOL = "w"
 """The sandbox's one pool; its workers are ``w-1``, ``w-2``, …"""
 
@@ -15,7 +17,8 @@ POOL = "w"
 @dataclass(frozen=True, slots=True)
 class Shape:
     """One kind of call: ``name`` is what measures ask for, lengths are tokens. Prompts are new every time, unless
-    ``prefix_tokens`` say how many at their beginning are the same in all calls of the same name.
+    ``prefix_tokens`` say how many at their beginning are the same in all calls of the same name; with ``prefixes`` the
+    calls of a name have so many beginnings in turn. ``prefix_of``: the beginnings are those of that name.
 
     ``leave_after``: the client closes the stream after so many pieces of text; 0 stays to the end. ``stream`` false:
     the answer comes in one piece. ``tier``: whose key it is made with; without one, the sandbox's own.
@@ -25,6 +28,8 @@ class Shape:
     prompt_tokens: int = 32
     output_tokens: int = 32
     prefix_tokens: int = 0
+    prefixes: int = 1
+    prefix_of: str = ""
     leave_after: int = 0
     stream: bool = True
     tier: Literal["", "enterprise", "paid", "free"] = ""
@@ -154,17 +159,32 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Until no call of the lesson runs any more, those in the background too."""
+    """Until no call of the lesson runs any more, those in the background too.
+
+    ``at_most_s`` seconds; 0: however long it takes.
+    """
 
     word: ClassVar[str] = "wait"
     lasting: ClassVar[bool] = False
 
+    at_most_s: float = 0.0
+
     def told(self) -> str:
-        return "wait until every call has ended"
+        until = "wait until every call has ended"
+        return f"{until}, {self.at_most_s:g} s at most" if self.at_most_s else until
 
 
-Action = Calls | SetPolicy | Cordon | Uncordon | Scale | Inject | Heal | Cancel | Wait
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Until there are as many ready workers as are wanted, and no other."""
 
-ACTIONS: dict[str, type[Action]] = {
-    kind.word: kind for kind in (Calls, SetPolicy, Cordon, Uncordon, Scale, Inject, Heal, Cancel, Wait)
-}
+    word: ClassVar[str] = "settle"
+    lasting: ClassVar[bool] = False
+
+    def told(self) -> str:
+        return "wait until every worker is ready"
+
+
+Action = Calls | SetPolicy | Cordon | Uncordon | Scale | Inject | Heal | Cancel | Wait | Settle | PlanOf
+
+ACTIONS: dict[str, type[Action]] = {kind.word: kind for kind in Action.__args__}

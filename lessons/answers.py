@@ -57,13 +57,16 @@ def read_answer(step: Predict | Quiz, text: str) -> Value:
         if not WORKER.fullmatch(typed):
             raise Misread(f"{text.strip()!r:.40} is no worker: they are {POOL}-1, {POOL}-2, …")
         return typed
+    plain, parts = typed.rstrip("%× "), 100 if step.unit == "%" else 1
+    if step.unit == "s" and plain.endswith("s"):
+        plain, parts = (plain[:-2], 1000) if plain.endswith("ms") else (plain[:-1], 1)
     try:
-        number = float(typed.rstrip("%× ").replace(",", ""))
+        number = float(plain.replace(",", "")) / parts
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
         raise Misread(f"{text.strip()!r:.40} is no number" + (f" ({step.unit})" if step.unit else ""))
-    return number / 100 if step.unit == "%" else number
+    return number
 
 
 def right_option(step: Quiz) -> int:

@@ -100,6 +100,32 @@ class Delivered:
 
 
 @dataclass(frozen=True, slots=True)
+class HitRate:
+    """Which fraction of these calls' prompt tokens came out of a prefix cache, as the answers' ``usage`` says. Calls
+    without one do not count."""
+
+    word: ClassVar[str] = "hit_rate"
+    unit: ClassVar[str] = "%"
+    calls: str = ""
+
+    def read(self, seen: Observation) -> Value | None:
+        told = [call for call in _of(seen, self.calls) if call.prompt_tokens]
+        return sum(call.cached_tokens for call in told) / sum(call.prompt_tokens for call in told) if told else None
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """How many of these calls went on at another worker, because the one that had them failed."""
+
+    word: ClassVar[str] = "moved"
+    unit: ClassVar[str] = "calls"
+    calls: str = ""
+
+    def read(self, seen: Observation) -> Value | None:
+        return summed(int(call.retries > 0) for call in _of(seen, self.calls))
+
+
+@dataclass(frozen=True, slots=True)
 class Share:
     """Which fraction of these calls the worker had."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 
+from control_plane.contracts.sizing.quantity import in_bytes
 from lessons.measures import Measure
 from lessons.observation import Observation, Value
 
@@ -92,6 +93,8 @@ def shown(value: Value | None, unit: str = "") -> str:
     if unit == "s":
         return f"{value * 1e3:.3g} ms" if abs(value) < 1 else f"{value:.3g} s"
     number = f"{value:,.0f}" if value == round(value) or abs(value) >= 1000 else f"{value:.3g}"
+    if unit == "B":
+        return in_bytes(value)
     if unit == "times":
         return f"{number} ×"
     if unit == "×":

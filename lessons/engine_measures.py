@@ -124,14 +124,16 @@ class Slowest:
 
 @dataclass(frozen=True, slots=True)
 class BatchPeak:
-    """The most requests in one engine step."""
+    """The most requests in one engine step; ``added``: of each worker, added up."""
 
     word: ClassVar[str] = "batch_peak"
     unit: ClassVar[str] = "requests"
     worker: str = ""
+    added: bool = False
 
     def read(self, seen: Observation) -> Value | None:
-        return _peak(seen, self.worker, lambda step: float(step.batch or len(step.rows)))
+        peaks = [max(float(step.batch or len(step.rows)) for step in steps) for steps in _steps(seen, self.worker)]
+        return (sum(peaks) if self.added else max(peaks)) if peaks else None
 
 
 @dataclass(frozen=True, slots=True)

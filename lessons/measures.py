@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from control_plane.contracts.fleet import WorkerPhase
-from lessons.call_measures import Delivered, Duration, Ended, Error, Gap, Share, Skew, Ttft
+from lessons.call_measures import Delivered, Duration, Ended, Error, Gap, HitRate, Moved, Share, Skew, Ttft
 from lessons.engine_measures import (
     BatchPeak,
     BlocksNow,
@@ -25,7 +25,9 @@ from lessons.engine_measures import (
     StepTime,
     WaitingPeak,
 )
+from lessons.event_measures import Apart, Events
 from lessons.observation import Observation, Value
+from lessons.plan_measures import PlanGpus, PlanMemory, PlanRequests, PlanTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +79,6 @@ class RoutingProfile:
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
-    """How many events of a kind came."""
-
-    word: ClassVar[str] = "events"
-    unit: ClassVar[str] = "times"
-    kind: str
-
-    def read(self, seen: Observation) -> Value | None:
-        return float(sum(event.kind == self.kind for event in seen.events))
-
-
-@dataclass(frozen=True, slots=True)
 class Measured:
     """What the lesson measured before, under this name."""
 
@@ -121,6 +111,8 @@ Measure = (
     | Ended
     | Error
     | Delivered
+    | HitRate
+    | Moved
     | Share
     | KvPeak
     | KvMean
@@ -140,6 +132,11 @@ Measure = (
     | Cordoned
     | RoutingProfile
     | Events
+    | Apart
+    | PlanGpus
+    | PlanRequests
+    | PlanMemory
+    | PlanTime
     | Measured
     | Ratio
 )

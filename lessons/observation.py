@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from control_plane.contracts.fleet import Event, Snapshot
+from control_plane.contracts.sizing.plan import Plan
 from control_plane.contracts.step import BlockSnapshot, EngineStep
 
 Value = float | str
@@ -18,7 +19,7 @@ class CallSeen:
 
     ``error`` is the code that the client was told, empty where there was none; ``left``: the client closed the stream
     itself. Durations are seconds of the client's stopwatch; ``gaps_s`` lie between pieces of text. ``worker_id`` is
-    empty where no worker had it.
+    the last one that had it, empty where none had; ``retries``: how often it went on at another.
     """
 
     name: str
@@ -32,13 +33,14 @@ class CallSeen:
     cached_tokens: int = 0
     output_tokens: int = 0
     worker_id: str = ""
+    retries: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
     """``snapshot`` and ``blocks`` are now; ``calls`` (those that ended), ``steps`` and ``events`` came since the
     moment that was marked. ``lost_steps``: so many of them were not kept. ``measured``: what this lesson measured
-    before, by name."""
+    before, by name; ``plans``: what was worked out since, by name."""
 
     snapshot: Snapshot
     calls: tuple[CallSeen, ...] = ()
@@ -48,3 +50,4 @@ class Observation:
     profile: str = ""
     lost_steps: int = 0
     measured: Mapping[str, Value | None] = field(default_factory=dict)
+    plans: Mapping[str, Plan] = field(default_factory=dict)

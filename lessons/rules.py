@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.toml_places import KeyPath
 from lessons.actions import Action, Calls, Heal, Inject, Shape
 from lessons.answers import WORKER, Misread, read_answer
@@ -13,6 +14,7 @@ from lessons.checks import Expect
 from lessons.faults import nearest
 from lessons.measures import Measure
 from lessons.model import Check, Do, Lesson, Observe, Predict, Quiz, Reveal, Show, Step
+from lessons.plan_action import PlanOf
 
 CONCEPTS: Final = 28
 MOST_MINUTES: Final = 20
@@ -34,12 +36,14 @@ def check(lesson: Lesson) -> Iterator[Problem]:
     if not 1 <= lesson.sandbox.replicas <= 8:
         yield ("sandbox", "replicas"), "1 to 8"
     yield from _order(lesson)
-    names = {shape.name for step in lesson.steps for action in _actions(step) for shape in _shapes(action)}
+    every = [action for step in lesson.steps for action in _actions(step)]
+    calls = {shape.name for action in every for shape in _shapes(action)}
+    plans = {action.name for action in every if isinstance(action, PlanOf)}
     measured: set[str] = set()
     for index, step in enumerate(lesson.steps):
         path: KeyPath = ("step", index)
         yield from ((path + key, message) for key, message in _step(lesson, step))
-        yield from ((path + key, message) for key, message in _named(step, names, measured))
+        yield from ((path + key, message) for key, message in _named(step, calls, plans, measured))
         if isinstance(step, Observe):
             measured |= {each.name for each in step.measures}
     yield from _whole(lesson)
@@ -99,8 +103,17 @@ def _step(lesson: Lesson, step: Step) -> Iterator[Problem]:
     for action in _actions(step):
         if isinstance(action, Calls):
             yield from _calls(action)
+        if isinstance(action, PlanOf):
+            yield from _plan(action)
         if isinstance(action, Inject | Heal) and lesson.sandbox.engine != "sim":
             yield (), f"{action.word} is for simulated workers"
+
+
+def _plan(action: PlanOf) -> Iterator[Problem]:
+    try:
+        action.worked_out()
+    except InferDeckError as error:
+        yield (), f"this cannot be worked out: {error.message}"
 
 
 def _calls(action: Calls) -> Iterator[Problem]:
@@ -111,6 +124,8 @@ def _calls(action: Calls) -> Iterator[Problem]:
     for shape in action.calls:
         if shape.prompt_tokens < 1 or shape.output_tokens < 1 or not 0 <= shape.prefix_tokens <= shape.prompt_tokens:
             yield (), f"{shape.name}: prompts and answers have at least one token, prefixes are part of prompts"
+        if shape.prefixes < 1 or ((shape.prefixes > 1 or shape.prefix_of) and not shape.prefix_tokens):
+            yield (), f"{shape.name}: prefixes, one at least, have prefix_tokens"
         if shape.leave_after and not shape.stream:
             yield (), f"{shape.name}: only a stream can be left after so many pieces"
 
@@ -135,22 +150,26 @@ def _predict(step: Predict) -> Iterator[Problem]:
         yield ("reference",), error.message
 
 
-def _named(step: Step, calls: set[str], measured: set[str]) -> Iterator[Problem]:
+def _named(step: Step, calls: set[str], plans: set[str], measured: set[str]) -> Iterator[Problem]:
     """Names that measures use must be those of something."""
     known = set(measured)
     measures: list[tuple[KeyPath, Measure]] = []
     for index, each in enumerate(step.measures if isinstance(step, Observe) else ()):
-        yield from _known(each.measure, ("measure", index), calls, known)
+        yield from _known(each.measure, ("measure", index), calls, plans, known)
         known.add(each.name)
     measures += [(("expect", index), each.measure) for index, each in enumerate(_expects(step))]
     for path, measure in measures:
-        yield from _known(measure, path, calls, known)
+        yield from _known(measure, path, calls, plans, known)
+    for shape in (shape for action in _actions(step) for shape in _shapes(action)):
+        if shape.prefix_of and shape.prefix_of not in calls:
+            yield (), f"{shape.name}: no calls are named {shape.prefix_of!r}; {nearest(shape.prefix_of, sorted(calls))}"
 
 
-def _known(measure: Measure, path: KeyPath, calls: set[str], measured: set[str]) -> Iterator[Problem]:
-    name = getattr(measure, "calls", "")
-    if name and name not in calls:
-        yield (*path, "calls"), f"no calls are named {name!r}; {nearest(name, sorted(calls))}"
+def _known(measure: Measure, path: KeyPath, calls: set[str], plans: set[str], measured: set[str]) -> Iterator[Problem]:
+    for key, known, none in (("calls", calls, "no calls are"), ("plan", plans, "no plan is")):
+        name = getattr(measure, key, "")
+        if name and name not in known:
+            yield (*path, key), f"{none} named {name!r}; {nearest(name, sorted(known))}"
     for key in ("value", "to"):
         value = getattr(measure, key, "")
         if value and value not in measured:

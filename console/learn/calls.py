@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -32,7 +33,7 @@ class Made:
     def over(self) -> bool:
         return self.task is not None and self.task.done()
 
-    def seen(self, worker_id: str) -> CallSeen:
+    def seen(self, worker_id: str, retries: int = 0) -> CallSeen:
         answer = self.answer
         error = "" if self.left or answer.ok else answer.error_code or "incomplete"
         return CallSeen(
@@ -47,6 +48,7 @@ class Made:
             cached_tokens=answer.cached_tokens or 0,
             output_tokens=answer.output_tokens,
             worker_id=worker_id,
+            retries=retries,
         )
 
 
@@ -60,6 +62,7 @@ class Caller:
         self._model = model
         self._seed = seed
         self._number = 0
+        self._by_name: Counter[str] = Counter()
         self._calls: list[Made] = []
         self._loops: set[asyncio.Task[None]] = set()
 
@@ -152,7 +155,9 @@ class Caller:
 
     def _body(self, shape: Shape) -> dict[str, Any]:
         own = Random(f"{self._seed}/{self._number}")
-        shared = Random(f"{self._seed}/{shape.name}")
+        beginning = self._by_name[shape.name] % shape.prefixes
+        self._by_name[shape.name] += 1
+        shared = Random(f"{self._seed}/{shape.prefix_of or shape.name}/{beginning}")
         prompt = shared.choices(IDS, k=shape.prefix_tokens) if shape.prefix_tokens else []
         prompt += own.choices(IDS, k=shape.prompt_tokens - len(prompt))
         body: dict[str, Any] = {

@@ -22,16 +22,34 @@ from control_plane.contracts.errors import InferDeckError, NotFound, Unauthentic
 from control_plane.contracts.failure import Failure, FailureKind
 from control_plane.contracts.fleet import Event, Snapshot, WorkerPhase
 from control_plane.contracts.policy_document import document_of
+from control_plane.contracts.sizing.plan import Plan
 from control_plane.contracts.step import BlockSnapshot, EngineStep, TraceMode
-from lessons.actions import POOL, Action, Calls, Cancel, Cordon, Heal, Inject, Scale, SetPolicy, Uncordon, Wait
+from lessons.actions import (
+    POOL,
+    Action,
+    Calls,
+    Cancel,
+    Cordon,
+    Heal,
+    Inject,
+    Scale,
+    SetPolicy,
+    Settle,
+    Uncordon,
+    Wait,
+)
 from lessons.model import Sandbox, View
 from lessons.observation import Observation
+from lessons.plan_action import PlanOf
 
 SETTLE_S = 20.0
 """How long counters may take to say what has happened already."""
 
 CHANGE_S = 120.0
 """How long workers may take to come or go."""
+
+TRIES = 2
+"""Of putting a sandbox back: a worker may die on purpose meanwhile."""
 
 _POLL_S = 0.1
 
@@ -52,6 +70,7 @@ class PlatformStage:
         self._turns = itertools.count(1)
         self._marked_event = 0
         self._marked_steps: dict[str, tuple[str, int]] = {}
+        self._plans: dict[str, Plan] = {}
         self.starts = 0
 
     async def __aenter__(self) -> Self:
@@ -114,26 +133,35 @@ class PlatformStage:
         running = self._running
         if running is None or running.sandbox != sandbox or running.home.running() is None:
             return False
-        # The fleet chooses who goes when it is scaled in, and lessons know their workers by name.
-        names = {worker.id for worker in (await self._snapshot()).workers}
-        if names != {f"{POOL}-{number}" for number in range(1, sandbox.replicas + 1)}:
-            return False
-        await self._put_back(sandbox)
-        return True
+        names = {f"{POOL}-{number}" for number in range(1, sandbox.replicas + 1)}
+        for _ in range(TRIES):
+            await self._put_back(sandbox, names)
+            if names == {worker.id for worker in (await self._snapshot()).workers}:
+                return True
+        return False
 
-    async def _put_back(self, sandbox: Sandbox) -> None:
-        """Whatever was done to it, by the lesson or by its learner, is undone."""
+    async def _put_back(self, sandbox: Sandbox, names: set[str]) -> None:
+        """Whatever was done to it, by the lesson or by its learner, is undone. ``names`` are its workers'."""
         await self._calls.leave()
         async with self._client() as client:
             snapshot = await client.get_snapshot()
             await asyncio.gather(*(_end(client, each.id) for each in snapshot.requests if each.phase.active))
             await client.access.set_policy(document=json.dumps(self._policy))
-            await client.scale(POOL, sandbox.replicas)
             for worker in snapshot.workers:
                 with contextlib.suppress(InferDeckError):  # one that is gone has nothing to put back
                     await client.uncordon(worker.id)
                     if sandbox.engine == "sim":
                         await client.inject(worker.id, heal=True)
+            there = {worker.id for worker in snapshot.workers}
+            if there != names:
+                # Lessons know their workers by name. A new one has the lowest free number; of those that have nothing
+                # to do the fleet lets go of those that are cordoned.
+                many = len(there | names)
+                await client.scale(POOL, many)
+                await self._until(lambda seen: _settled(seen, many), "the workers did not come", CHANGE_S)
+                await self._at_rest()
+                await asyncio.gather(*(client.cordon(name) for name in there - names))
+            await client.scale(POOL, sandbox.replicas)
         await self._until(lambda seen: _settled(seen, sandbox.replicas), "the sandbox is not as it was", CHANGE_S)
         await self._at_rest()
 
@@ -143,13 +171,15 @@ class PlatformStage:
         elif isinstance(action, Cancel):
             await self._cancel(action.calls)
         elif isinstance(action, Wait):
-            await self._calls.all_over()
+            await self._wait(action)
+        elif isinstance(action, PlanOf):
+            self._plans[action.name] = action.worked_out()
         else:
             async with self._client() as client:
                 await self._operate(client, action)
 
     async def _operate(
-        self, client: OperatorClient, action: SetPolicy | Cordon | Uncordon | Scale | Inject | Heal
+        self, client: OperatorClient, action: SetPolicy | Cordon | Uncordon | Scale | Inject | Heal | Settle
     ) -> None:
         if isinstance(action, SetPolicy):
             await client.access.set_policy(action.set)
@@ -163,8 +193,14 @@ class PlatformStage:
             failure = Failure(FailureKind(action.kind), 0.0, action.for_s, action.factor)
             await client.inject(action.worker, failure)
         else:
-            await client.scale(POOL, action.replicas)
-            await self._until(lambda seen: _settled(seen, action.replicas), "the workers did not come", CHANGE_S)
+            if isinstance(action, Scale):
+                await client.scale(POOL, action.replicas)
+            await self._until(_as_wanted, "the workers did not come", CHANGE_S)
+
+    async def _wait(self, action: Wait) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(action.at_most_s or None):
+                await self._calls.all_over()
 
     async def _call(self, calls: Calls) -> None:
         for tier in {shape.tier for shape in calls.calls} - {""}:
@@ -214,6 +250,7 @@ class PlatformStage:
 
     async def mark(self) -> None:
         self._calls.forget_ended()
+        self._plans = {}
         async with self._client() as client:
             snapshot = await client.get_snapshot()
             self._marked_event = max((event.seq for event in snapshot.events), default=0)
@@ -242,10 +279,10 @@ class PlatformStage:
                     steps[worker.id], missed = await _steps_since(client, worker.id, begin)
                     blocks[worker.id] = await client.blocks(worker.id)
                     lost += missed
-        placed = {request.id: request.worker_id for request in snapshot.requests}
-        calls = tuple(made.seen(placed.get(made.request_id, "")) for made in self._calls.ended)
+        told = {request.id: (request.worker_id, request.retries) for request in snapshot.requests}
+        calls = tuple(made.seen(*told.get(made.request_id, ("", 0))) for made in self._calls.ended)
         profile = policy.routing.profile or self._on.sandbox.profile
-        return Observation(snapshot, calls, steps, blocks, events, profile, lost)
+        return Observation(snapshot, calls, steps, blocks, events, profile, lost, plans=dict(self._plans))
 
     async def show(self, view: View, of: str) -> tuple[str, ...]:
         async with self._client() as client:
@@ -323,6 +360,10 @@ async def _steps_since(client: OperatorClient, worker_id: str, begin: int) -> tu
 async def _events_since(client: OperatorClient, seq: int) -> tuple[Event, ...]:
     async with aclosing(client.events(seq)) as events:
         return tuple([event async for event in events])
+
+
+def _as_wanted(snapshot: Snapshot) -> bool:
+    return _settled(snapshot, snapshot.pools[0].desired)
 
 
 def _settled(snapshot: Snapshot, replicas: int) -> bool:

@@ -9,9 +9,11 @@ import pytest
 from console.home import Home
 from console.learn.stage import PlatformStage
 from console.learn.verify import verify
+from lessons.actions import Cordon, Scale
 from lessons.catalogue import folders, write_new
 from lessons.loader import load
 from lessons.model import Sandbox
+from lessons.plan_action import PlanOf
 
 
 @pytest.mark.parametrize("folder", folders(), ids=lambda folder: folder.name)
@@ -29,6 +31,29 @@ async def test_nothing_is_left_of_a_lesson() -> None:
     assert home.running() is None
     assert not home.leftovers()
     assert home.state() is None
+
+
+async def test_a_sandbox_whose_workers_were_changed_has_those_that_lessons_know_by_name() -> None:
+    sandbox = Sandbox(replicas=2, engine_args={"profile": "a100-80gb-llama-3.1-8b"})
+    async with PlatformStage() as stage:
+        await stage.start(sandbox, 1)
+        await stage.act(Scale(3))
+        await stage.act(Cordon("w-1"))
+        await stage.act(Scale(2))
+        await stage.start(sandbox, 1)
+        seen = await stage.observe()
+        assert {worker.id: worker.cordoned for worker in seen.snapshot.workers} == {"w-1": False, "w-2": False}
+        assert stage.starts == 1
+
+
+async def test_what_was_planned_is_told_until_the_next_mark() -> None:
+    plan = PlanOf("p", "Llama-3.1-70B", "H100", 8192, tp=2)
+    async with PlatformStage() as stage:
+        await stage.start(Sandbox(engine_args={"profile": "a100-80gb-llama-3.1-8b"}), 1)
+        await stage.act(plan)
+        assert (await stage.observe()).plans == {"p": plan.worked_out()}
+        await stage.mark()
+        assert not (await stage.observe()).plans
 
 
 async def test_a_lesson_whose_check_can_never_fail_is_found_out(tmp_path: Path) -> None:

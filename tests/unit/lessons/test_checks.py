@@ -75,6 +75,8 @@ def test_a_verdict_says_what_is_and_what_should_be() -> None:
         (14.0, "times", "14 ×"),
         ("w-2", "", "w-2"),
         (3.0, "", "3"),
+        (141.1e9, "B", "131 GiB"),
+        (327680.0, "B", "320 KiB"),
     ],
 )
 def test_values_as_people_read_them(value: float | str | None, unit: str, text: str) -> None:

@@ -10,6 +10,9 @@ from lessons.loader import load
 from lessons.model import Check, Observe, Predict, Reveal
 from tests.unit.lessons.folders import lesson_folder
 
+CALLS = 'do = "calls"\ncalls = [{ name = "mine", prompt_tokens = 32, output_tokens = 64 }]'
+OBSERVE = 'step]]\nkind = "observe"'
+
 
 def faults(folder: Path) -> list[str]:
     """Without the folder's path."""
@@ -101,6 +104,30 @@ def place(folder: Path, file: str, at: str) -> str:
         ),
         ("right = true\n", "", 'step]]\nkind = "quiz"', "two or more [[step.option]]"),
         ("concepts = [2]", "concepts = [99]", "concepts", "rows of the concepts, 1 to 28"),
+        (
+            CALLS,
+            CALLS.replace("64 }", "64, prefixes = 2 }"),
+            OBSERVE,
+            "mine: prefixes, one at least, have prefix_tokens",
+        ),
+        (
+            CALLS,
+            CALLS.replace("64 }", '64, prefix_tokens = 9, prefix_of = "miny" }'),
+            OBSERVE,
+            "mine: no calls are named 'miny'; did you mean mine?",
+        ),
+        (
+            CALLS,
+            'do = "plan"\nname = "p"\nmodel = "Llama-3.1-70B"\ngpu = "H1000"\ncontext = 8192',
+            OBSERVE,
+            "this cannot be worked out: no GPU 'H1000' is known here",
+        ),
+        (
+            'of = "ttft"\ncalls = "mine"',
+            'of = "plan_gpus"\nplan = "p"',
+            'plan = "p"',
+            "no plan is named 'p'; known are ",
+        ),
     ],
 )
 def test_a_fault_is_told_with_line_and_column(tmp_path: Path, old: str, new: str, at: str, what: str) -> None:

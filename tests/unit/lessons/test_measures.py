@@ -7,28 +7,39 @@ from hypothesis import strategies as st
 from control_plane.contracts.fleet import Event, RequestPhase
 from lessons import measures as m
 from lessons.observation import Value
+from lessons.plan_action import PlanOf
 from lessons.statistic import Stat, statistic
 from tests.unit.lessons.seen import blocks, call, finished, observation, request, step
 
 CALLS = (
     call("a", ttft_s=0.1, gaps_s=(0.01, 0.03), duration_s=1.0, output_tokens=3, worker_id="w-1"),
     call("a", ttft_s=0.3, gaps_s=(0.02,), duration_s=2.0, output_tokens=2, worker_id="w-2"),
-    call("b", ok=False, error="request_cancelled", prompt_tokens=7, worker_id="w-2"),
-    call("b", ok=False, left=True, cached_tokens=4),
+    call("b", ok=False, error="request_cancelled", prompt_tokens=7, worker_id="w-2", retries=2),
+    call("b", ok=False, left=True, cached_tokens=4, prompt_tokens=9),
 )
 STEPS = {
     "w-1": (
         step(1, 10, execute_s=0.1, batch=3, waiting_total=2),
         step(2, 50, execute_s=0.3, preempted=("x", "y"), finished=(finished("abort", 12), finished("length", 5))),
     ),
-    "w-2": (step(7, 6, execute_s=0.2, finished=(finished("abort", 1),)),),
+    "w-2": (step(7, 6, execute_s=0.2, batch=2, finished=(finished("abort", 1),)),),
     "w-3": (),
 }
 SEEN = observation(
     calls=CALLS,
     steps=STEPS,
     blocks={"w-1": blocks(5), "w-2": blocks(6, 200)},
-    events=(Event(1, 1.0, "worker_lost", "w-1", "gone"), Event(2, 1.0, "other", "w-1", "")),
+    events=(
+        Event(1, 1.0, "worker_lost", "w-1", "gone"),
+        Event(2, 1.0, "other", "w-1", ""),
+        Event(3, 1.5, "worker_back", "w-2", ""),
+        Event(4, 3.5, "worker_back", "w-1", ""),
+    ),
+    plans={
+        "two": PlanOf("two", "Llama-3.1-70B", "H100", 8192, concurrency=6, tp=2).worked_out(),
+        "any": PlanOf("any", "Llama-3.1-70B", "H100", 8192, concurrency=6).worked_out(),
+        "none": PlanOf("none", "Llama-3.1-405B", "L4", 8192, tp=1).worked_out(),
+    },
     requests=(request(RequestPhase.DECODING), request(RequestPhase.QUEUED), request(RequestPhase.FINISHED)),
     profile="round_robin",
     measured={"two": 2.0, "eight": 8.0, "nothing": None, "word": "w-1", "zero": 0.0},
@@ -53,8 +64,13 @@ SEEN = observation(
         (m.Error("b"), "several"),
         (m.Error("c"), None),
         (m.Delivered("a"), 5.0),
-        (m.Delivered("b", "prompt"), 7.0),
+        (m.Delivered("b", "prompt"), 16.0),
         (m.Delivered("b", "cached"), 4.0),
+        (m.HitRate(), 0.25),
+        (m.HitRate("a"), None),
+        (m.Moved("b"), 1.0),
+        (m.Moved("a"), 0.0),
+        (m.Moved("c"), None),
         (m.Share("w-2"), pytest.approx(2 / 3)),
         (m.Share("w-1", "b"), 0.0),
         (m.Share("w-1", "c"), None),
@@ -72,6 +88,8 @@ SEEN = observation(
         (m.Skew("a"), pytest.approx(1.0)),
         (m.Skew("b"), None),
         (m.BatchPeak(), 3.0),
+        (m.BatchPeak("w-2"), 2.0),
+        (m.BatchPeak(added=True), 5.0),
         (m.WaitingPeak("w-1"), 2.0),
         (m.Preemptions(), 2.0),
         (m.EngineTokens("abort"), 13.0),
@@ -86,6 +104,22 @@ SEEN = observation(
         (m.Cordoned("w-9"), None),
         (m.RoutingProfile(), "round_robin"),
         (m.Events("worker_lost"), 1.0),
+        (m.Apart("worker_lost", "worker_back"), 2.5),
+        (m.Apart("worker_lost", "never"), None),
+        (m.Apart("worker_back", "worker_lost"), None),
+        (m.PlanGpus("any"), 4.0),
+        (m.PlanGpus("two"), 4.0),
+        (m.PlanGpus("none"), None),
+        (m.PlanRequests("two"), 3.0),
+        (m.PlanMemory("two", "weights"), pytest.approx(141.1e9, rel=1e-3)),
+        (m.PlanMemory("two", "weights_each"), pytest.approx(70.55e9, rel=1e-3)),
+        (m.PlanMemory("two", "kv_token"), 327680.0),
+        (m.PlanMemory("two", "kv_needed"), pytest.approx(6 * 8192 * 327680, rel=1e-2)),
+        (m.PlanMemory("two", "kv_room"), pytest.approx(4.5e9, rel=0.2)),
+        (m.PlanMemory("none", "kv_room"), 0.0),
+        (m.PlanMemory("two", "device"), pytest.approx(79.15 * 2**30, rel=1e-6)),
+        (m.PlanTime("two", "decode"), pytest.approx(70.55e9 / 3.35e12, rel=0.05)),
+        (m.PlanTime("two", "first_token"), pytest.approx(1000 * 70.55e9 / 989.4e12, rel=0.2)),
         (m.Measured("two"), 2.0),
         (m.Measured("missing"), None),
         (m.Ratio("eight", "two"), 4.0),
@@ -107,7 +141,7 @@ def test_every_measure_has_a_case_and_a_word_of_its_own() -> None:
 @pytest.mark.parametrize("kind", [kind for kind in m.MEASURES.values() if kind is not m.Events])
 def test_what_was_not_seen_is_unknown_and_never_zero(kind: type[m.Measure]) -> None:
     """But for counts of what the platform has now, and of events: none are told, so there are none."""
-    given_fields = {"worker": "w-1", "value": "x", "to": "y"}
+    given_fields = {"worker": "w-1", "value": "x", "to": "y", "plan": "p", "what": "", "first": "a", "then": "b"}
     made = kind(**{name: given_fields[name] for name in given_fields if name in kind.__dataclass_fields__})
     assert made.read(observation(workers=())) in ((0.0,) if kind in (m.Active, m.Ready) else (None,))
 

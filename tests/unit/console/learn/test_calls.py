@@ -28,6 +28,26 @@ async def test_prompts_are_new_but_for_the_prefix_that_is_meant_to_be_shared() -
     assert (first["max_tokens"], first["stream"], bodies["7-1-2-y"]["stream"]) == (5, True, False)
 
 
+async def test_calls_of_a_name_take_its_beginnings_in_turn_and_others_may_begin_alike() -> None:
+    prompts: dict[str, list[int]] = {}
+
+    async def script(call: Call) -> None:
+        prompts[call.headers["x-request-id"]] = call.body["prompt"][:6]
+        await call.answer(["a"])
+
+    async with serving(script) as server:
+        caller = Caller(Endpoint.parse(server.url), {"": "key"}, "m", "s")
+        await caller.start(Calls((Shape("x", 9, 1, prefix_tokens=6, prefixes=2),), 4))
+        await caller.start(
+            Calls((Shape("y", 9, 1, prefix_tokens=6, prefix_of="x"), Shape("z", 9, 1, prefix_tokens=6)), 2)
+        )
+        await caller.close()
+    first, second, third, fourth, alike, other = (prompts[name] for name in sorted(prompts))
+    assert first == third == alike
+    assert second == fourth
+    assert len({tuple(prompt) for prompt in (first, second, other)}) == 3
+
+
 async def test_a_client_leaves_after_so_many_pieces_and_that_is_no_failure() -> None:
     left = asyncio.Event()
 
