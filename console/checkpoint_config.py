@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from control_plane.contracts.errors import InvalidRequest
+from control_plane.contracts.paths import expanded
 
 LARGEST = 4 << 20  # bytes; published ones are a few KiB
 
@@ -16,7 +17,7 @@ def local_config(source: str) -> tuple[str, dict[str, Any]] | None:
 
     Raises InvalidRequest for a folder without a config or a file that is none.
     """
-    path = Path(source).expanduser()
+    path = expanded(source)
     try:
         if path.is_dir():
             return path.resolve().name, _read(path / "config.json")

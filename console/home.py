@@ -15,6 +15,7 @@ from console.leftovers import Leftover, leftovers
 from control_plane.contracts.addresses import is_loopback
 from control_plane.contracts.errors import InvalidRequest, Unauthenticated, Unavailable
 from control_plane.contracts.home import Home as HomeFolder
+from control_plane.contracts.paths import expanded
 from control_plane.contracts.worker_spec import start_ticks
 
 
@@ -176,7 +177,7 @@ def shown_path(path: Path) -> str:
 def read_key(path: Path, hint: str = "") -> str:
     """The key in a one-line file. Raises Unauthenticated, with the hint, when there is none."""
     try:
-        key = path.expanduser().read_text().strip()
+        key = expanded(path).read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not text"
         raise Unauthenticated(f"no key can be read from {shown_path(path)}: {why}", hint=hint) from error

@@ -9,6 +9,7 @@ from pathlib import Path
 from console.home import shown_path
 from control_plane.contracts.errors import InvalidRequest
 from control_plane.contracts.identity import pem_blocks
+from control_plane.contracts.paths import expanded
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Trust:
                 context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
                 context.load_verify_locations(cadata=certificates[0])
             elif self.ca:
-                context = ssl.create_default_context(cafile=path.expanduser())
+                context = ssl.create_default_context(cafile=expanded(path))
             else:
                 context = ssl.create_default_context()
         except (OSError, ValueError, IndexError) as error:

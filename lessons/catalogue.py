@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from control_plane.contracts.errors import InvalidRequest, NotFound
+from control_plane.contracts.paths import expanded
 from lessons.faults import nearest
 
 CONTENT: Final = Path(__file__).parent / "content"
@@ -22,7 +23,7 @@ def folders() -> tuple[Path, ...]:
 def folder_of(name: str) -> Path:
     """By number, name, or a part of the name that only one has; or the path of a folder. Raises NotFound."""
     if "/" in name or name in (".", ".."):
-        return Path(name).expanduser().absolute()
+        return expanded(name).absolute()
     known = {path.name: path for path in folders()}
     wanted = name.strip().lower()
     found = [path for each, path in known.items() if wanted == each or wanted == each.partition("-")[2]]

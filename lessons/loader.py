@@ -5,14 +5,13 @@ Everything that is wrong is told at once, by file, line and column.
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from control_plane.contracts.toml_places import KeyPath, Place, key_places, place_of
+from control_plane.contracts.toml_places import KeyPath, Place, place_of
+from control_plane.contracts.toml_text import TomlWrong, read_toml
 from lessons.actions import ACTIONS, Action
 from lessons.checks import Bounds, Expect
 from lessons.faults import BadLesson, Fault, nearest
@@ -39,7 +38,6 @@ from lessons.words import Section, sections
 
 STEPS_FILE, WORDS_FILE = "lesson.toml", "words.md"
 
-_SYNTAX = re.compile(r"(?P<what>.*?) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)", re.DOTALL)
 _BOUNDS = tuple(each.name for each in fields(Bounds))
 
 
@@ -87,8 +85,7 @@ class _Asking:
 
 def load(folder: Path) -> Lesson:
     """Raises BadLesson with every fault there is."""
-    text, tree = _toml(folder / STEPS_FILE)
-    reading = _Reading(folder, tree, key_places(text))
+    reading = _Reading(folder, *_toml(folder / STEPS_FILE))
     lesson = reading.lesson(_text(folder / WORDS_FILE))
     if lesson is not None:
         for path, message in check(lesson):
@@ -110,18 +107,11 @@ def _text(path: Path) -> str:
         raise BadLesson([Fault(str(path), place, "not a UTF-8 text")]) from None
 
 
-def _toml(path: Path) -> tuple[str, dict[str, Any]]:
-    text = _text(path)
+def _toml(path: Path) -> tuple[dict[str, Any], dict[KeyPath, Place]]:
     try:
-        return text, tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        found = _SYNTAX.fullmatch(str(error))
-        end = text.splitlines() or [""]
-        place = Place(len(end), len(end[-1]) + 1)
-        if found and found["line"]:
-            place = Place(int(found["line"]), int(found["column"]))
-        what = found["what"] if found else str(error)
-        raise BadLesson([Fault(str(path), place, f"not valid TOML: {what[:1].lower()}{what[1:]}")]) from None
+        return read_toml(_text(path))
+    except TomlWrong as error:
+        raise BadLesson([Fault(str(path), error.place, f"not valid TOML: {error.what}")]) from None
 
 
 @dataclass(slots=True)

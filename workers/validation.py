@@ -78,7 +78,7 @@ def _within(name: str, value: float | None, low: float, high: float, *, above: b
 def _check_schema(text: str) -> None:
     try:
         schema = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidRequest("json_schema is not JSON", param="response_format") from error
     if not isinstance(schema, dict | bool):
         raise InvalidRequest("json_schema is not a schema", param="response_format")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from control_plane.contracts.errors import InferDeckError, SettingsError, Unavailable
+from control_plane.contracts.paths import expanded
 from workers.model_cache import build_once, sha256_of
 
 Progress = Callable[[float, str], None]
@@ -77,8 +78,8 @@ def resolve(
     """
     if source.startswith("builtin:"):
         return _builtin(source.removeprefix("builtin:"), cache_dir, progress, full_check)
-    folder = Path(source).expanduser()
-    if source and folder.exists():
+    folder = expanded(source)
+    if source and os.path.exists(folder):  # which says no of a path that is none
         return _local(folder)
     if source.startswith(("/", "./", "../", "~")) or not _HUB_ID.fullmatch(source):
         raise SettingsError(
@@ -241,7 +242,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         checkpoint = resolve(
             options.source,
-            cache_dir=options.cache.expanduser(),
+            cache_dir=expanded(options.cache),
             revision=options.revision,
             offline=options.offline,
             progress=narrate,

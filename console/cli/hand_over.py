@@ -18,6 +18,7 @@ from console.home import shown_path
 from console.plain.terminal import out, say
 from console.text import literal
 from control_plane.contracts.errors import InvalidRequest
+from control_plane.contracts.paths import expanded
 
 OutOption = Annotated[
     str | None,
@@ -52,7 +53,7 @@ def secret_file(path: str | Path | None, *, replaces: bool = False) -> Iterator[
     if path is None:
         yield None
         return
-    whole = Path(path).expanduser().absolute()
+    whole = expanded(path).absolute()
     draft = whole.with_name(f".{whole.name}.{os.getpid()}") if replaces else whole
     try:
         file = SecretFile(whole, os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))

@@ -11,6 +11,7 @@ from console.doctor.finding import Finding, fail, ok, warn
 from console.doctor.settings import Settings, read_settings
 from console.figures import plural
 from console.home import Home, shown_path
+from control_plane.contracts.paths import expanded
 
 
 def examine(home: Home, config: Path | None, *, quick: bool) -> tuple[list[Finding], Settings]:
@@ -20,7 +21,7 @@ def examine(home: Home, config: Path | None, *, quick: bool) -> tuple[list[Findi
     pools = settings.pools
     needs_vllm = any(pool.get("engine") == "vllm" for pool in pools) or bool(settings.error)
     vllm = probe.finding(needed=needs_vllm) if probe else software.vllm_installed(needed=needs_vllm)
-    cache = Path(str(settings.get("cache", "~/.cache/inferdeck"))).expanduser()
+    cache = expanded(str(settings.get("cache", "~/.cache/inferdeck")))
     found = [
         machine.cores(),
         software.python(),

@@ -10,6 +10,7 @@ from typing import Any
 from console import figures
 from console.doctor.finding import Finding, fail, ok, warn
 from console.home import Home, shown_path
+from control_plane.contracts.paths import expanded
 
 _BUILTIN = "builtin:"
 
@@ -65,15 +66,13 @@ def model(pool: dict[str, Any], cache: Path) -> Finding:
         return ok(name, f"{pool.get('engine')} engine, needs none")
     if source.startswith(_BUILTIN):
         return _builtin(name, source.removeprefix(_BUILTIN), cache)
-    folder = Path(source).expanduser()
+    folder = expanded(source)
     if source.startswith(("/", "~", ".")):
-        if (folder / "config.json").is_file():
+        if os.path.isfile(folder / "config.json"):
             return ok(name, f"in {shown_path(folder)}")
         return fail(name, f"{shown_path(folder)} has no config.json", "set source of the pool to a Hugging Face folder")
-    hub = Path(
-        os.environ.get("HF_HUB_CACHE") or Path(os.environ.get("HF_HOME", "~/.cache/huggingface")) / "hub"
-    ).expanduser()
-    if (hub / f"models--{source.replace('/', '--')}").is_dir():
+    hub = expanded(os.environ.get("HF_HUB_CACHE") or Path(os.environ.get("HF_HOME", "~/.cache/huggingface")) / "hub")
+    if os.path.isdir(hub / f"models--{source.replace('/', '--')}"):
         return ok(name, f"{source}, downloaded")
     if pool.get("offline"):
         return fail(name, f"{source} is not downloaded, and offline is set", "download it once, or unset offline")

@@ -183,6 +183,6 @@ def _policy_change(request: pb.SetPolicyRequest) -> Callable[[Policy], Policy]:
         raise InvalidRequest("document: either a whole policy or assignments", param="document")
     try:
         wanted = policy_of(json.loads(request.document))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidRequest(f"document: this is no JSON: {error}", param="document") from None
     return lambda policy: dataclasses.replace(wanted, version=policy.version)

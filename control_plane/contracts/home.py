@@ -9,6 +9,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from control_plane.contracts.paths import expanded
+
 
 @dataclass(frozen=True, slots=True)
 class Home:
@@ -34,7 +36,7 @@ class Home:
         else:
             base = os.environ.get("XDG_CACHE_HOME")
             cache, cache_source = (Path(base) if base else Path.home() / ".cache") / "inferdeck", "default"
-        return cls(chosen.expanduser().absolute(), source, cache.expanduser().absolute(), cache_source)
+        return cls(expanded(chosen).absolute(), source, expanded(cache).absolute(), cache_source)
 
     def create(self) -> None:
         """Make the folders that are missing; a home that is made here is its owner's only."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import tomllib
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +13,9 @@ from typing import Any, TypeVar
 from control_plane.contracts.addresses import MutualTls
 from control_plane.contracts.errors import SettingsError
 from control_plane.contracts.home import Home
-from control_plane.contracts.toml_places import KeyPath, Place, key_places, place_of
+from control_plane.contracts.paths import expanded
+from control_plane.contracts.toml_places import KeyPath, Place, place_of
+from control_plane.contracts.toml_text import TomlWrong, read_toml
 from control_plane.settings.model import (
     BUILTIN_SOURCE,
     ApiSettings,
@@ -84,15 +85,17 @@ class _Document:
     @classmethod
     def read(cls, path: Path) -> _Document:
         try:
-            text = path.read_text(encoding="utf-8")
-            tree = tomllib.loads(text)
+            tree, places = read_toml(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise SettingsError(f"{path}: cannot read the settings: {error.strerror}", param="config") from None
-        except UnicodeDecodeError:
-            raise SettingsError(f"{path}: not a UTF-8 text", param="config") from None
-        except tomllib.TOMLDecodeError as error:
-            raise SettingsError(f"{path}: not valid TOML: {error}", param="config", hint=f"edit {path}") from None
-        return cls(path, tree, key_places(text))
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            raise SettingsError(f"{path}:{line}: not a UTF-8 text", param="config", hint=f"edit {path}") from None
+        except TomlWrong as error:
+            raise SettingsError(
+                f"{path}:{error.place.line}: not valid TOML: {error.what}", param="config", hint=f"edit {path}"
+            ) from None
+        return cls(path, tree, places)
 
     def blame(self, path: KeyPath, message: str) -> None:
         self.problems.append((dotted(path), place_of(self.places, path).line, message))
@@ -115,7 +118,7 @@ class _Document:
         """The files of a certificate; where their paths are relative, they count from this file's folder."""
 
         def absolute(name: str) -> str:
-            return str(self.path.absolute().parent / Path(name).expanduser()) if name else ""
+            return str(self.path.absolute().parent / expanded(name)) if name else ""
 
         return dataclasses.replace(gateway, tls_cert=absolute(gateway.tls_cert), tls_key=absolute(gateway.tls_key))
 
@@ -211,7 +214,10 @@ def _whole(value: Any) -> int:
 def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("a number is needed")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError("a number that is not that large is needed") from None
 
 
 def _flag(value: Any) -> bool:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from control_plane.contracts.addresses import is_loopback
+from control_plane.contracts.paths import expanded
+from control_plane.contracts.policy_document import MODEL_CHARACTERS
 from control_plane.contracts.routing import PROFILES
 from control_plane.settings.model import GatewaySettings, PoolSettings, Settings
 
@@ -19,8 +23,14 @@ MOST_ROUTERS: Final = 64
 MOST_PRICE: Final = 1e9
 LEAST_STALL_S: Final = 2.0
 """A worker tells of its steps once a second."""
+MOST_RETRIES: Final = 100
+MOST_CONTEXT: Final = 2**31 - 1
+MOST_THREADS: Final = 4096
+MOST_TENSOR_PARALLEL: Final = 1024
+MOST_BYTES: Final = 2**50
 _DTYPES: Final = ("auto", "bfloat16", "float16", "float32", "half", "float")
-_HTTP: Final = re.compile(r"https?://[^/\s]+")
+_HTTP: Final = re.compile(r"https?://[^/\s]+\S*")
+_STORE: Final = re.compile(r"(sqlite|postgres(ql)?)(\+[a-z0-9_]+)?://\S*")
 _VALKEY: Final = re.compile(r"(valkey|redis)s?://([^/\s]*@)?[^/\s:@]+(:\d{1,5})?(/\d+)?(\?\S*)?")
 _ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:.]+\](:[0-9]{1,5})?")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
@@ -30,7 +40,7 @@ def check(settings: Settings) -> Iterator[Problem]:
     """Every rule that is broken: the key, and a message for people."""
     gateway, api, router = settings.gateway, settings.api, settings.router
     for section, host, port in (("gateway", gateway.host, gateway.port), ("api", api.host, api.port)):
-        if not host:
+        if not _is_host(host):
             yield (section, "host"), "an address to listen on is needed"
         if not 0 <= port <= 65535:
             yield (section, "port"), f"{port} is not a port; 1 to 65535, or 0 for any free one"
@@ -41,20 +51,37 @@ def check(settings: Settings) -> Iterator[Problem]:
     elif api.port and api.host == gateway.host and 0 <= api.port - gateway.port < gateway.replicas:
         yield ("api", "port"), f"{api.port} is a gateway's port already (gateway.port {gateway.port})"
     yield from ((("gateway", key), message) for key, message in _protection(gateway))
-    if settings.store.url and "://" not in settings.store.url:
+    if settings.store.url and not _is_url(_STORE, settings.store.url):
         yield ("store", "url"), "an URL is needed, like sqlite:///FILE or postgresql+psycopg://HOST/NAME"
     if router.profile not in PROFILES:
         yield ("router", "profile"), f"unknown profile {router.profile!r}; known are {', '.join(PROFILES)}"
-    if router.retries < 0:
-        yield ("router", "retries"), "cannot be negative"
+    if not 0 <= router.retries <= MOST_RETRIES:
+        yield ("router", "retries"), f"0 to {MOST_RETRIES}"
     if not 0 <= router.queue_timeout_s <= 3600:
         yield ("router", "queue_timeout_s"), "0 to 3600 seconds"
     yield from ((("router", key), message) for key, message in _replicas(settings))
-    if settings.limits.url and not _VALKEY.fullmatch(settings.limits.url):
+    if settings.limits.url and not _is_url(_VALKEY, settings.limits.url):
         yield ("limits", "url"), "an URL is needed, like valkey://HOST:6379/0, or rediss:// for TLS"
-    if (endpoint := settings.telemetry.otlp_endpoint) and not _HTTP.match(endpoint):
+    if (endpoint := settings.telemetry.otlp_endpoint) and not _is_url(_HTTP, endpoint):
         yield ("telemetry", "otlp_endpoint"), "an URL is needed, like http://127.0.0.1:4318/v1/traces"
     yield from _pools(settings.pools)
+
+
+def _is_host(host: str) -> bool:
+    """Whether a resolver can be asked for it."""
+    try:
+        return bool(host.encode("idna")) and host.isprintable() and " " not in host
+    except UnicodeError:
+        return False
+
+
+def _is_url(shape: re.Pattern[str], url: str) -> bool:
+    """Whether an URL has the shape, a host that can be one, and a port that is one. What it says is told to nobody: a
+    password may be in it."""
+    try:
+        return shape.fullmatch(url) is not None and urlsplit(url).port != 0
+    except ValueError:
+        return False
 
 
 def _replicas(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -63,7 +90,7 @@ def _replicas(settings: Settings) -> Iterator[tuple[str, str]]:
     if not 0 <= router.replicas <= MOST_ROUTERS:
         yield "replicas", f"0 (each gateway has its router inside) to {MOST_ROUTERS}"
         return
-    if not router.host:
+    if not _is_host(router.host):
         yield "host", "an address to listen on is needed"
     for key, first in (("port", router.port), ("metrics_port", router.metrics_port)):
         if not 0 <= first <= 65535:
@@ -93,7 +120,7 @@ def _protection(gateway: GatewaySettings) -> Iterator[tuple[str, str]]:
         yield "tls_key", "its certificate is missing: set tls_cert too"
     elif gateway.tls_cert:
         yield from _files(gateway)
-    elif gateway.host and not gateway.tls and not gateway.insecure and not is_loopback(gateway.host):
+    elif _is_host(gateway.host) and not gateway.tls and not gateway.insecure and not is_loopback(gateway.host):
         yield (
             "host",
             f"{gateway.host} can be reached by others, and keys and prompts would cross the network in the clear: set "
@@ -134,13 +161,13 @@ def _pools(pools: tuple[PoolSettings, ...]) -> Iterator[Problem]:
 def _pool(pool: PoolSettings) -> Iterator[Problem]:
     if not _NAME.fullmatch(pool.name):
         yield ("name",), f"{pool.name!r} is not a name: lower-case letters, digits and inner hyphens, at most 40"
-    if not pool.model or not pool.model.isprintable():
-        yield ("model",), "a model name that can be printed is needed"
+    if not pool.model.strip() or not pool.model.isprintable() or len(pool.model) > MODEL_CHARACTERS:
+        yield ("model",), f"a model name of 1 to {MODEL_CHARACTERS} characters that can be printed is needed"
     if not pool.source:
         yield ("source",), "a folder, a hub id or builtin:smollm2-135m is needed"
     elif pool.engine == "vllm" and pool.source.startswith(("/", "~", ".")):
-        folder = Path(pool.source).expanduser()
-        if not (folder / "config.json").is_file():
+        folder = expanded(pool.source)
+        if not os.path.isfile(folder / "config.json"):  # which says no of a path that is none
             yield ("source",), f"{folder} is no folder with a Hugging Face checkpoint: it has no config.json"
     if pool.engine not in ENGINES:
         yield ("engine",), f"unknown engine {pool.engine!r}; known are {', '.join(ENGINES)}"
@@ -148,16 +175,18 @@ def _pool(pool: PoolSettings) -> Iterator[Problem]:
         yield ("dtype",), f"unknown dtype {pool.dtype!r}; known are {', '.join(_DTYPES)}"
     if not 0 <= pool.replicas <= 1000:
         yield ("replicas",), "0 to 1000"
-    if pool.max_context < 0:
-        yield ("max_context",), "tokens, or 0 for what the model allows"
-    if pool.tensor_parallel < 1:
-        yield ("tensor_parallel",), "at least 1"
+    if not 0 <= pool.max_context <= MOST_CONTEXT:
+        yield ("max_context",), f"tokens, at most {MOST_CONTEXT:,}, or 0 for what the model allows"
+    if not 1 <= pool.tensor_parallel <= MOST_TENSOR_PARALLEL:
+        yield ("tensor_parallel",), f"1 to {MOST_TENSOR_PARALLEL}"
+    if pool.kv_memory > MOST_BYTES:
+        yield ("kv_memory",), "1 PiB is the most"
     if pool.stall_timeout_s and not LEAST_STALL_S <= pool.stall_timeout_s <= 86_400:
         yield ("stall_timeout_s",), f"{LEAST_STALL_S:g} to 86400 seconds, or 0 for never"
     if not 0 <= pool.price_per_hour <= MOST_PRICE:
         yield ("price_per_hour",), "what one worker costs an hour, or 0 where that is unknown"
-    if pool.threads < 0:
-        yield ("threads",), "cannot be negative"
+    if not 0 <= pool.threads <= MOST_THREADS:
+        yield ("threads",), f"0 to {MOST_THREADS}"
     if pool.gpus and pool.gpus != "auto":
         if any(gpu < 0 for gpu in pool.gpus):
             yield ("gpus",), "device indexes cannot be negative"

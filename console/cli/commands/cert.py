@@ -24,6 +24,7 @@ from console.home import shown_path
 from console.plain.table import Column
 from console.plain.terminal import out, say
 from control_plane.contracts.errors import InferDeckError, InvalidRequest
+from control_plane.contracts.paths import expanded
 
 _ACTIONS = ("show", "server", "client", "renew")
 _USAGE = 2
@@ -64,7 +65,7 @@ def cert(
     """
     if action not in _ACTIONS:
         raise InvalidRequest(f"cert {action}: there are {', '.join(_ACTIONS)}", param="action")
-    client = str(Path(out_file).expanduser().absolute()) if out_file else None
+    client = str(expanded(out_file).absolute()) if out_file else None
     wanted = list(names or ())
     planned = _ask(place, action, wanted, client, days, dry_run=True) if dry_run or action == "server" else None
     if planned is not None:

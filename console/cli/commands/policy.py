@@ -168,9 +168,9 @@ def _version(version: int | None) -> int | None:
 
 def _read(file: Path) -> dict[str, Any]:
     """A policy's document as plain values. YAML reads JSON, too."""
-    import tomllib
-
     import yaml
+
+    from control_plane.contracts.toml_text import TomlWrong
 
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text()
@@ -179,24 +179,28 @@ def _read(file: Path) -> dict[str, Any]:
         raise NotFound(f"{file} cannot be read: {why}", param="file") from None
     try:
         values = yaml.safe_load(text) if file.suffix in (".json", ".yaml", ".yml") else _guess(text)
-    except (tomllib.TOMLDecodeError, yaml.YAMLError) as error:
+    except (TomlWrong, yaml.YAMLError) as error:
         raise InvalidRequest(f"{file} is no TOML, JSON or YAML: {' '.join(str(error).split())}", param="file") from None
+    except (ValueError, RecursionError) as error:
+        # YAML's reader lets the interpreter's errors through: a date that is none, a number or a nesting too large.
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise InvalidRequest(f"{file} cannot be read: {why}", param="file") from None
     if not isinstance(values, dict):
         raise InvalidRequest(f"{file} holds no policy", param="file", hint="inferdeck policy get")
     return values
 
 
 def _guess(text: str) -> Any:
-    import tomllib
-
     import yaml
 
+    from control_plane.contracts.toml_text import TomlWrong, read_toml
+
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as wrong_toml:
+        return read_toml(text)[0]
+    except TomlWrong as wrong_toml:
         try:
             values = yaml.safe_load(text)
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError, RecursionError):
             values = None
         if isinstance(values, dict):
             return values

@@ -14,6 +14,7 @@ from console.cli.effect import Effect
 from console.cli.exits import INTERRUPTED, Ended
 from console.plain.terminal import say
 from console.text import literal
+from control_plane.contracts.paths import expanded
 
 if TYPE_CHECKING:
     import asyncio
@@ -84,7 +85,7 @@ async def record(
 
 
 def path_of(file: str) -> Path:
-    return Path(file).expanduser()
+    return expanded(file)
 
 
 def told(tally: Tally, size: int, seconds: float, name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,6 +18,7 @@ from console.plain.data import plain, to_json, to_yaml
 from console.plain.terminal import is_terminal, out, say
 from console.text import literal
 from control_plane.contracts.errors import InvalidRequest
+from control_plane.contracts.paths import expanded
 
 if TYPE_CHECKING:
     from console.record.recording import Entry, Recording
@@ -47,7 +47,7 @@ def replay(
     from console.record.reader import RecordingReader
     from console.record.recording import Recording
 
-    path = Path(file).expanduser()
+    path = expanded(file)
     if info:
         from console.home import shown_path
         from console.record.summary import summary

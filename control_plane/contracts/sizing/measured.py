@@ -37,7 +37,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +45,7 @@ from typing import Any
 from control_plane.contracts.errors import SettingsError
 from control_plane.contracts.sizing.memory import EngineSettings
 from control_plane.contracts.sizing.step_cost import Residual, StepCost
+from control_plane.contracts.toml_text import TomlWrong, read_toml
 
 FORMAT = 1
 
@@ -69,11 +69,11 @@ class Measured:
 def read_measured(path: Path) -> Measured:
     """Raises SettingsError that names the file and the field."""
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values, _ = read_toml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a UTF-8 text"
         raise SettingsError(f"profile {path}: {reason}", param="profile") from None
-    except tomllib.TOMLDecodeError as error:
+    except TomlWrong as error:
         raise SettingsError(f"profile {path}: not valid TOML: {error}", param="profile") from None
     return _Reader(path).measured(values)
 

@@ -222,7 +222,7 @@ gpus = [1]
 
 
 def test_broken_toml_and_missing_files_are_told(tmp_path: Path, home: Home) -> None:
-    with pytest.raises(SettingsError, match=r"not valid TOML: .*line 2"):
+    with pytest.raises(SettingsError, match=r":2: not valid TOML: "):
         read(tmp_path, home, "[gateway]\nport == 1\n")
     with pytest.raises(SettingsError, match="No such file"):
         load_settings(tmp_path / "nope.toml", home)
@@ -307,3 +307,50 @@ def test_a_folder_with_a_checkpoint_is_taken(tmp_path: Path) -> None:
     file = tmp_path / "deck.toml"
     file.write_text(f'[[pool]]\nname = "m"\nsource = "{tmp_path}"\n')
     assert load_settings(file, Home.resolve(tmp_path)).pools[0].source == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x = " + "[" * 5000 + "]" * 5000, "1: not valid TOML: it is nested too deeply"),
+        ("[gateway]\nx = " + "{a = " * 3000 + "1" + "}" * 3000, "2: not valid TOML: it is nested too deeply"),
+        (f"[gateway]\nport = {'9' * 5000}\nreplicas = 1", "2: not valid TOML: it holds a number with too many digits"),
+        ("[gateway]\nport = 0\nport = 1", "3: not valid TOML: cannot overwrite a value"),
+        (f"[router]\nqueue_timeout_s = {'9' * 400}", "2: router.queue_timeout_s: a number that is not that large"),
+        ("[router]\nretries = 99999999999999999999", "2: router.retries: 0 to 100"),
+        (f"[[pool]]\nkv_memory = '{'9' * 5000}GiB'", "2: pool[0].kv_memory: 1 PiB is the most"),
+        ("[[pool]]\nmax_context = 99999999999999999999", "2: pool[0].max_context: tokens, at most 2,147,483,647"),
+        ("[[pool]]\nthreads = 99999999999999999999", "2: pool[0].threads: 0 to 4096"),
+        ("[[pool]]\ntensor_parallel = 99999999999999999999", "2: pool[0].tensor_parallel: 1 to 1024"),
+        (f"[[pool]]\nmodel = 'm'\nsource = '/{'a' * 5000}'", "3: pool[0].source: /aaa"),
+        ("[[pool]]\nmodel = 'm'\nsource = '~nobody-of-this-name/x'", "3: pool[0].source: ~nobody-of-this-name/x is no"),
+        ("[[pool]]\nname = 'p'\nmodel = '  '", "3: pool[0].model: a model name of 1 to 200 characters"),
+        (f"[[pool]]\nname = 'p'\nmodel = '{'m' * 201}'", "3: pool[0].model: a model name of 1 to 200 characters"),
+        ('[gateway]\ninsecure = true\nhost = "a\\u0000b"', "3: gateway.host: an address to listen on is needed"),
+        ("[api]\nhost = 'a..b'", "2: api.host: an address to listen on is needed"),
+        (f"[router]\nhost = '{'a' * 64}'", "2: router.host: an address to listen on is needed"),
+        ("[store]\nurl = 'mysql://x'", "2: store.url: an URL is needed"),
+        ("[store]\nurl = 'postgresql://u:hidden@[::1/d'", "2: store.url: an URL is needed"),
+        ("[store]\nurl = 'postgresql://u:hidden@h:port/d'", "2: store.url: an URL is needed"),
+        ("[limits]\nurl = 'valkey://h:99999/0'", "2: limits.url: an URL is needed"),
+        ("[telemetry]\notlp_endpoint = 'http://h:port/'", "2: telemetry.otlp_endpoint: an URL is needed"),
+    ],
+)
+def test_what_no_type_says_is_told_with_its_line_too(tmp_path: Path, home: Home, text: str, expected: str) -> None:
+    (problem,) = problems(tmp_path, home, text)
+    assert problem.startswith(expected)
+    assert "hidden" not in problem
+
+
+def test_a_text_that_is_not_utf_8_is_told_with_its_line(tmp_path: Path, home: Home) -> None:
+    path = tmp_path / "deck.toml"
+    path.write_bytes(b"[gateway]\nhost = '\xff'\n")
+    with pytest.raises(SettingsError, match=r"deck.toml:2: not a UTF-8 text"):
+        load_settings(path, home)
+
+
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path, home: Home) -> None:
+    path = tmp_path / "deck.toml"
+    path.write_bytes("\ufeff[gateway]\nport = 0\nprot = 1\n".encode())
+    with pytest.raises(SettingsError, match=r"deck.toml:3: gateway.prot: unknown key"):
+        load_settings(path, home)
