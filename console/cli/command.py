@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from console.cli.effect import Effect, check
-from console.cli.exits import Ended, code_of, tell
+from console.cli.exits import USAGE, Ended, code_of, tell
 from console.cli.reach import Reach
 from console.home import Home, Target, target_for
 from console.plain.terminal import flush
@@ -190,6 +190,10 @@ def _bound(function: Run, name: str, effect: Effect, reach: Reach) -> Callable[.
         except InferDeckError as error:
             tell(error.message, error.hint)
             raise typer.Exit(code_of(error)) from None
+        except UnicodeEncodeError as error:
+            # A shell hands over any bytes; what is no text has halves of characters, which go on no wire.
+            tell(f"{error.object!r} holds bytes that are not UTF-8", f"inferdeck {name} --help")
+            raise typer.Exit(USAGE) from None
         except Ended as ended:
             raise typer.Exit(ended.code) from None
 

@@ -20,7 +20,9 @@ from console.plain.terminal import flush, out, width
 async def events(
     place: Place,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with new ones as they happen.")] = False,
-    since: Annotated[int, typer.Option("--since", metavar="SEQ", min=0, help="Only those after this number.")] = 0,
+    since: Annotated[
+        int, typer.Option("--since", metavar="SEQ", min=0, max=(1 << 63) - 1, help="Only those after this number.")
+    ] = 0,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Tell what happened to workers, pools, gateways and requests.

@@ -44,6 +44,7 @@ async def top(
             "--from",
             metavar="STEP",
             min=0,
+            max=(1 << 63) - 1,
             show_default=False,
             help="With --steps, begin there. [default: the last ten]",
         ),

@@ -302,3 +302,24 @@ def test_help_lists_every_command_by_purpose(inferdeck: Command) -> None:
         "Options:", "Platform:", "Look:", "Operate:", "Use:",
     ]  # fmt: skip
     assert inferdeck(at_home=False).out == ran.out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("get", "worker/\udcff"),
+        ("describe", "request/\udcff"),
+        ("explain", "\udcff"),
+        ("logs", "\udcff"),
+        ("cordon", "\udcff", "--dry-run"),
+        ("policy", "set", "tiers.\udcff.rpm=1", "--dry-run"),
+        ("events", "--since", "9" * 25),
+    ],
+)
+def test_words_that_no_message_can_hold_are_told_as_wrong(
+    operator: FakeOperator, inferdeck: Command, words: tuple[str, ...]
+) -> None:
+    told = inferdeck(*words)
+    assert told.code in (2, 3)
+    assert told.out == ""
+    assert told.err.startswith("error: ")
