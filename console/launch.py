@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ Progress = Callable[[Readiness], None]
 
 EXIT_SETTINGS = 2
 TAIL_LINES = 15
+_ROOM_BYTES = 64 * 1024
 _POLL_S = 0.05
 
 
@@ -117,8 +119,18 @@ class ControlPlane:
         how = f"ended by signal {-code}" if code < 0 else f"ended with code {code}"
         errors = [record for line in raw if (record := parsed(line)) and record.get("level") in ("error", "critical")]
         why = f": {errors[-1].get('cause') or errors[-1]['message']}" if errors else ""
+        if not why and self._disk_is_full():
+            # It could not write down why.
+            full = f"there is no room left on the disk of {self.home.shown}"
+            return StartFailed(f"the control plane {how}: {full}", log=[], hint=f"df -h {self.home.shown}")
         log = [text for line in raw[-TAIL_LINES:] for text in readable(line)]
         return StartFailed(f"the control plane {how}{why}", log=log)
+
+    def _disk_is_full(self) -> bool:
+        try:
+            return shutil.disk_usage(self.home.path).free < _ROOM_BYTES
+        except OSError:
+            return False
 
 
 async def wait_until_ready(
