@@ -356,6 +356,9 @@ def test_a_file_that_is_no_policy(inferdeck: Command, tmp_path: Path) -> None:
         ("b.toml", "= nonsense [", "no TOML, JSON or YAML"),
         ("c.json", "[1]", "holds no policy"),
         ("d.yaml", "a: [", "no TOML, JSON or YAML"),
+        ("e.toml", "a = " + "[" * 5000, "it is nested too deeply"),
+        ("f.json", "[" * 5000, "it is nested too deeply"),
+        ("g.yaml", "version: 2026-13-45", "cannot be read: "),
     ):
         (tmp_path / name).write_text(text)
         ran = inferdeck("policy", "set", "-f", str(tmp_path / name))
