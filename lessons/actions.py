@@ -5,8 +5,9 @@ In a lesson file an action is a table with ``do`` and the parameters, which are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from lessons.plan_action import PlanOf
 
@@ -185,6 +186,23 @@ class Settle:
         return "wait until every worker is ready"
 
 
-Action = Calls | SetPolicy | Cordon | Uncordon | Scale | Inject | Heal | Cancel | Wait | Settle | PlanOf
+@dataclass(frozen=True, slots=True)
+class EngineArguments:
+    """The platform ends, with every call, and is there again with these engine arguments beside the sandbox's others:
+    what an engine takes only at its start. Keys, policy and home stay."""
+
+    word: ClassVar[str] = "engine_args"
+    lasting: ClassVar[bool] = True
+
+    args: Mapping[str, Any]
+
+    def told(self) -> str:
+        wanted = ", ".join(f"{name} = {value}" for name, value in self.args.items())
+        return f"inferdeck down, {wanted} in lesson.toml, inferdeck up"
+
+
+Action = (
+    Calls | SetPolicy | Cordon | Uncordon | Scale | Inject | Heal | Cancel | Wait | Settle | PlanOf | EngineArguments
+)
 
 ACTIONS: dict[str, type[Action]] = {kind.word: kind for kind in Action.__args__}

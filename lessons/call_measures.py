@@ -41,6 +41,20 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class Stall:
+    """The longest gap between pieces of text of these calls, against their median one."""
+
+    word: ClassVar[str] = "stall"
+    unit: ClassVar[str] = "×"
+    calls: str = ""
+
+    def read(self, seen: Observation) -> Value | None:
+        gaps = [gap for call in _of(seen, self.calls) for gap in call.gaps_s]
+        typical = statistic(gaps, "p50")
+        return max(gaps) / typical if typical else None
+
+
+@dataclass(frozen=True, slots=True)
 class Duration:
     """From a call's start to its end, of those that were answered in full."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from control_plane.contracts.toml_places import KeyPath, Place, place_of
 from control_plane.contracts.toml_text import TomlWrong, read_toml
@@ -31,6 +31,7 @@ from lessons.model import (
     Sandbox,
     Show,
     Step,
+    View,
     Words,
 )
 from lessons.rules import check
@@ -39,6 +40,7 @@ from lessons.words import Section, sections
 STEPS_FILE, WORDS_FILE = "lesson.toml", "words.md"
 
 _BOUNDS = tuple(each.name for each in fields(Bounds))
+VIEWS: tuple[str, ...] = get_args(View)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +194,8 @@ class _Reading:
         elif kind == "show":
             found = read_table(_Showing, raw, path, self.blame, ("kind", "id"))
             if found is not None:
-                views = ("workers", "requests", "blocks", "events")
-                if found.view not in views:
-                    self.blame((*path, "view"), f"unknown view {found.view!r}; {nearest(found.view, views)}")
+                if found.view not in VIEWS:
+                    self.blame((*path, "view"), f"unknown view {found.view!r}; {nearest(found.view, VIEWS)}")
                 made = Show(step_id, words, found.view, found.of)  # type: ignore[arg-type]  # checked just now
         elif kind == "do":
             self._only(path, raw, ("action", "expect"))

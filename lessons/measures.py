@@ -10,7 +10,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from control_plane.contracts.fleet import WorkerPhase
-from lessons.call_measures import Delivered, Duration, Ended, Error, Gap, HitRate, Moved, Share, Skew, Ttft
+from lessons.batch_measures import Chunk, FixedSteps, LeftOut, Rate, Steps, StepsAfter
+from lessons.block_measures import BlockSize, CachedFree, NewBlocks, Pieces, Reserved, Shared, Slack, TableBlocks
+from lessons.call_measures import (
+    Delivered,
+    Duration,
+    Ended,
+    Error,
+    Gap,
+    HitRate,
+    Moved,
+    Share,
+    Skew,
+    Stall,
+    Ttft,
+)
 from lessons.engine_measures import (
     BatchPeak,
     BlocksNow,
@@ -107,6 +121,7 @@ class Ratio:
 Measure = (
     Ttft
     | Gap
+    | Stall
     | Duration
     | Ended
     | Error
@@ -127,6 +142,20 @@ Measure = (
     | Preemptions
     | EngineTokens
     | StepTime
+    | Steps
+    | Chunk
+    | Rate
+    | LeftOut
+    | StepsAfter
+    | FixedSteps
+    | BlockSize
+    | TableBlocks
+    | Slack
+    | Reserved
+    | Pieces
+    | Shared
+    | NewBlocks
+    | CachedFree
     | Active
     | Ready
     | Cordoned

@@ -12,7 +12,7 @@ from lessons.checks import Bounds, Expect
 from lessons.measures import Measure
 
 Asks = Literal["number", "choice", "worker"]
-View = Literal["workers", "requests", "blocks", "events"]
+View = Literal["workers", "requests", "blocks", "steps", "events"]
 
 
 @dataclass(frozen=True, slots=True)

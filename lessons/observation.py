@@ -19,7 +19,8 @@ class CallSeen:
 
     ``error`` is the code that the client was told, empty where there was none; ``left``: the client closed the stream
     itself. Durations are seconds of the client's stopwatch; ``gaps_s`` lie between pieces of text. ``worker_id`` is
-    the last one that had it, empty where none had; ``retries``: how often it went on at another.
+    the last one that had it, empty where none had; ``retries``: how often it went on at another. ``request_id`` is the
+    call's name in the platform, and in engine steps.
     """
 
     name: str
@@ -34,6 +35,7 @@ class CallSeen:
     output_tokens: int = 0
     worker_id: str = ""
     retries: int = 0
+    request_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Final
 
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.toml_places import KeyPath
-from lessons.actions import Action, Calls, Heal, Inject, Shape
+from lessons.actions import Action, Calls, EngineArguments, Heal, Inject, Shape
 from lessons.answers import WORKER, Misread, read_answer
 from lessons.checks import Expect
 from lessons.faults import nearest
@@ -94,8 +94,8 @@ def _step(lesson: Lesson, step: Step) -> Iterator[Problem]:
         yield ("id",), f"words.md has no ## hint under # {step.id}"
     if isinstance(step, Check | Quiz | Predict) and not step.words.answer:
         yield ("id",), f"words.md has no ## answer under # {step.id}"
-    if isinstance(step, Show) and step.view == "blocks" and not WORKER.fullmatch(step.of):
-        yield ("of",), "the worker whose blocks are shown, like w-1"
+    if isinstance(step, Show) and step.view in ("blocks", "steps") and not WORKER.fullmatch(step.of):
+        yield ("of",), f"the worker whose {step.view} are shown, like w-1"
     if isinstance(step, Quiz):
         yield from _quiz(step)
     if isinstance(step, Predict):
@@ -107,6 +107,8 @@ def _step(lesson: Lesson, step: Step) -> Iterator[Problem]:
             yield from _plan(action)
         if isinstance(action, Inject | Heal) and lesson.sandbox.engine != "sim":
             yield (), f"{action.word} is for simulated workers"
+        if isinstance(action, EngineArguments) and not action.args:
+            yield (), "args is empty"
 
 
 def _plan(action: PlanOf) -> Iterator[Problem]:
@@ -166,7 +168,11 @@ def _named(step: Step, calls: set[str], plans: set[str], measured: set[str]) -> 
 
 
 def _known(measure: Measure, path: KeyPath, calls: set[str], plans: set[str], measured: set[str]) -> Iterator[Problem]:
-    for key, known, none in (("calls", calls, "no calls are"), ("plan", plans, "no plan is")):
+    for key, known, none in (
+        ("calls", calls, "no calls are"),
+        ("ended", calls, "no calls are"),
+        ("plan", plans, "no plan is"),
+    ):
         name = getattr(measure, key, "")
         if name and name not in known:
             yield (*path, key), f"{none} named {name!r}; {nearest(name, sorted(known))}"

@@ -49,6 +49,7 @@ class Made:
             output_tokens=answer.output_tokens,
             worker_id=worker_id,
             retries=retries,
+            request_id=self.request_id,
         )
 
 
@@ -73,6 +74,12 @@ class Caller:
     @property
     def ended(self) -> list[Made]:
         return [made for made in self._calls if made.over]
+
+    def move(self, endpoint: Endpoint) -> None:
+        """Later calls go there."""
+        if endpoint != self._connections.endpoint:
+            self._connections.close()
+            self._connections = Connections(endpoint)
 
     def forget_ended(self) -> None:
         self._calls = self.running

@@ -6,7 +6,10 @@ import asyncio
 import json
 import shutil
 import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from console.api_access import trust_of
 from console.facts import base_url
@@ -18,6 +21,9 @@ from control_plane.contracts.errors import Unavailable
 from control_plane.contracts.fleet import Snapshot
 from lessons.actions import POOL
 from lessons.model import Sandbox
+
+CONFIG = "lesson.toml"
+"""The platform's settings, in its home."""
 
 START_S = 600.0
 """A real engine may have to convert its model first."""
@@ -47,12 +53,13 @@ class RunningSandbox:
         self.home = home
         self.sandbox = sandbox
         self._own = own
+        self._config = home.path / CONFIG
 
     @classmethod
     async def start(cls, sandbox: Sandbox, progress: Progress) -> tuple[RunningSandbox, Snapshot]:
         """Raises StartFailed, WrongSettings or RequestTimeout; then nothing is left."""
         folder = Path(tempfile.mkdtemp(prefix="inferdeck-lesson-"))
-        config = folder / "lesson.toml"
+        config = folder / CONFIG
         made = None
         try:
             config.write_text(settings_text(sandbox), encoding="utf-8")
@@ -75,6 +82,21 @@ class RunningSandbox:
         return state
 
     @property
+    def as_wanted(self) -> bool:
+        """Whether it runs with the settings of its sandbox, and was started here: a learner may have done it again."""
+        state = self.home.running()
+        is_own = state is not None and state.pid == self._own.process.pid
+        return is_own and self._config.read_text(encoding="utf-8") == settings_text(self.sandbox)
+
+    async def restart(self, engine_args: Mapping[str, Any], progress: Progress) -> None:
+        """The same platform again, with these engine arguments beside the sandbox's own; see ``start`` for errors."""
+        await self._stop()
+        changed = replace(self.sandbox, engine_args={**self.sandbox.engine_args, **engine_args})
+        self._config.write_text(settings_text(changed), encoding="utf-8")
+        self._own = ControlPlane.start(self.home, config=self._config, detached=False)
+        await wait_until_ready(self.home, timeout_s=START_S, progress=progress, own=self._own)
+
+    @property
     def endpoint(self) -> Endpoint:
         return Endpoint.parse(base_url(self.state.gateway_urls[0]), trust_of(self.home))
 
@@ -84,10 +106,13 @@ class RunningSandbox:
 
     async def close(self) -> None:
         try:
-            if self.home.running() is not None:
-                await stop(self.home, grace_s=0.0)
-            self._own.let_go()
-            await self._own.ended()
-            await stop(self.home, grace_s=0.0)
+            await self._stop()
         finally:
             shutil.rmtree(self.home.path, ignore_errors=True)
+
+    async def _stop(self) -> None:
+        if self.home.running() is not None:
+            await stop(self.home, grace_s=0.0)
+        self._own.let_go()
+        await self._own.ended()
+        await stop(self.home, grace_s=0.0)

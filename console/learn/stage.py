@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from types import TracebackType
 from typing import Any, Self
@@ -30,6 +30,7 @@ from lessons.actions import (
     Calls,
     Cancel,
     Cordon,
+    EngineArguments,
     Heal,
     Inject,
     Scale,
@@ -162,6 +163,9 @@ class PlatformStage:
                 await self._at_rest()
                 await asyncio.gather(*(client.cordon(name) for name in there - names))
             await client.scale(POOL, sandbox.replicas)
+        # Not before: a gateway does not come up while its only worker is cordoned.
+        if not self._on.as_wanted:
+            await self._restart({})
         await self._until(lambda seen: _settled(seen, sandbox.replicas), "the sandbox is not as it was", CHANGE_S)
         await self._at_rest()
 
@@ -174,9 +178,17 @@ class PlatformStage:
             await self._wait(action)
         elif isinstance(action, PlanOf):
             self._plans[action.name] = action.worked_out()
+        elif isinstance(action, EngineArguments):
+            await self._restart(action.args)
         else:
             async with self._client() as client:
                 await self._operate(client, action)
+
+    async def _restart(self, engine_args: Mapping[str, Any]) -> None:
+        await self._on.restart(engine_args, self._progress)
+        # Events and steps are counted anew.
+        self._marked_event = 0
+        self._marked_steps = {}
 
     async def _operate(
         self, client: OperatorClient, action: SetPolicy | Cordon | Uncordon | Scale | Inject | Heal | Settle
@@ -203,6 +215,7 @@ class PlatformStage:
                 await self._calls.all_over()
 
     async def _call(self, calls: Calls) -> None:
+        self._calls.move(self._on.endpoint)
         for tier in {shape.tier for shape in calls.calls} - {""}:
             await self._give_key(tier)
         before = len(self._calls.running) + len(self._calls.ended)

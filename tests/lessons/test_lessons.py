@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from console.home import Home
 from console.learn.stage import PlatformStage
 from console.learn.verify import verify
-from lessons.actions import Cordon, Scale
+from lessons.actions import Calls, Cordon, EngineArguments, Scale, SetPolicy, Shape
 from lessons.catalogue import folders, write_new
 from lessons.loader import load
 from lessons.model import Sandbox
+from lessons.observation import Observation
 from lessons.plan_action import PlanOf
 
 
-@pytest.mark.parametrize("folder", folders(), ids=lambda folder: folder.name)
+def _played(folder: Path) -> ParameterSet:
+    """A real engine takes its time to start, and waits its turn among the other tests of it."""
+    marks = []
+    if load(folder).sandbox.engine == "vllm":
+        without = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed")
+        marks = [pytest.mark.real_vllm, pytest.mark.timeout(1800), without]
+    return pytest.param(folder, id=folder.name, marks=marks)
+
+
+@pytest.mark.parametrize("folder", [_played(folder) for folder in folders()])
 async def test_a_lesson_shows_what_it_says(folder: Path) -> None:
     async with PlatformStage() as stage:
         assert await verify(load(folder), stage, lambda _: None) == []
@@ -54,6 +66,33 @@ async def test_what_was_planned_is_told_until_the_next_mark() -> None:
         assert (await stage.observe()).plans == {"p": plan.worked_out()}
         await stage.mark()
         assert not (await stage.observe()).plans
+
+
+async def test_an_engine_starts_anew_with_other_arguments_and_is_put_back() -> None:
+    sandbox = Sandbox(engine_args={"profile": "a100-80gb-llama-3.1-8b", "max_num_seqs": 5})
+    async with PlatformStage() as stage:
+        await stage.start(sandbox, 1)
+        home = stage.home
+        await stage.act(SetPolicy(("routing.profile=round_robin",)))
+        await stage.act(EngineArguments({"max_num_seqs": 3}))
+        changed = await stage.observe()
+        assert _batches(changed) == [3]
+        assert changed.profile == "round_robin"
+        await stage.act(Calls((Shape("after"),), count=2))
+        seen = await stage.observe()
+        assert [call.ok for call in seen.calls] == [True, True]
+        assert all(step.rows for step in seen.steps["w-1"])
+        await stage.act(Cordon("w-1"))
+        await stage.start(sandbox, 1)
+        put_back = await stage.observe()
+        assert _batches(put_back) == [5]
+        assert not put_back.snapshot.workers[0].cordoned
+        assert put_back.profile == "prefix_aware"
+        assert (stage.home, stage.starts) == (home, 1)
+
+
+def _batches(seen: Observation) -> list[int]:
+    return [worker.info.model.max_num_seqs for worker in seen.snapshot.workers if worker.info and worker.info.model]
 
 
 async def test_a_lesson_whose_check_can_never_fail_is_found_out(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from lessons.observation import Value
 from lessons.plan_action import PlanOf
 from lessons.statistic import Stat, statistic
 from tests.unit.lessons.seen import blocks, call, finished, observation, request, step
+from tests.unit.lessons.test_batch_measures import CASES as BATCH_CASES
+from tests.unit.lessons.test_block_measures import CASES as BLOCK_CASES
 
 CALLS = (
     call("a", ttft_s=0.1, gaps_s=(0.01, 0.03), duration_s=1.0, output_tokens=3, worker_id="w-1"),
@@ -53,6 +55,8 @@ SEEN = observation(
         (m.Ttft("", "p50"), 0.1),
         (m.Ttft("b"), None),
         (m.Gap("a", "mean"), pytest.approx(0.02)),
+        (m.Stall("a"), pytest.approx(1.5)),
+        (m.Stall("b"), None),
         (m.Duration("a", "p90"), 2.0),
         (m.Duration("b"), None),
         (m.Ended(), 4.0),
@@ -134,14 +138,17 @@ def test_what_each_measure_says(measure: m.Measure, value: Value | None) -> None
 
 def test_every_measure_has_a_case_and_a_word_of_its_own() -> None:
     assert len(m.MEASURES) == len(m.Measure.__args__)
-    tested = {type(case[0]) for case in test_what_each_measure_says.pytestmark[0].args[1]}
-    assert tested == set(m.MEASURES.values())
+    cases = [*test_what_each_measure_says.pytestmark[0].args[1], *BATCH_CASES, *BLOCK_CASES]
+    assert {type(case[0]) for case in cases} == set(m.MEASURES.values())
 
 
 @pytest.mark.parametrize("kind", [kind for kind in m.MEASURES.values() if kind is not m.Events])
 def test_what_was_not_seen_is_unknown_and_never_zero(kind: type[m.Measure]) -> None:
     """But for counts of what the platform has now, and of events: none are told, so there are none."""
-    given_fields = {"worker": "w-1", "value": "x", "to": "y", "plan": "p", "what": "", "first": "a", "then": "b"}
+    given_fields = {"worker": "w-1", "value": "x", "to": "y", "plan": "p", "what": "", "first": "a", "then": "b"} | {
+        "ended": "b",
+        "calls": "a",
+    }
     made = kind(**{name: given_fields[name] for name in given_fields if name in kind.__dataclass_fields__})
     assert made.read(observation(workers=())) in ((0.0,) if kind in (m.Active, m.Ready) else (None,))
 

@@ -48,6 +48,28 @@ async def test_calls_of_a_name_take_its_beginnings_in_turn_and_others_may_begin_
     assert len({tuple(prompt) for prompt in (first, second, other)}) == 3
 
 
+async def test_a_caller_goes_on_at_another_address() -> None:
+    heard: list[str] = []
+
+    async def first(call: Call) -> None:
+        heard.append("first")
+        await call.answer(["a"])
+
+    async def second(call: Call) -> None:
+        heard.append("second")
+        await call.answer(["a"])
+
+    async with serving(first) as one, serving(second) as other:
+        caller = Caller(Endpoint.parse(one.url), {"": "key"}, "m", "s")
+        await caller.start(Calls((Shape("x"),)))
+        caller.move(Endpoint.parse(other.url))
+        await caller.start(Calls((Shape("x"),)))
+        seen = [made.seen("") for made in caller.ended]
+        await caller.close()
+    assert heard == ["first", "second"]
+    assert [call.request_id for call in seen] == ["s-1-x", "s-2-x"]
+
+
 async def test_a_client_leaves_after_so_many_pieces_and_that_is_no_failure() -> None:
     left = asyncio.Event()
 
