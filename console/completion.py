@@ -15,6 +15,8 @@ from typing import Any
 from console.http import Broken, Connections
 
 Body = Mapping[str, Any]
+Heard = Callable[[str, float], None]
+"""Takes each piece of text with its time."""
 
 
 class Answer:
@@ -25,7 +27,7 @@ class Answer:
         "on_text", "started", "status", "text", "usage",
     )  # fmt: skip
 
-    def __init__(self, on_text: Callable[[str, float], None] | None = None) -> None:
+    def __init__(self, on_text: Heard | None = None) -> None:
         self.started = time.monotonic()
         self.ended = 0.0
         self.status = 0
@@ -45,6 +47,11 @@ class Answer:
     def ok(self) -> bool:
         """Answered in full, without an error."""
         return self.done and not self.error_code
+
+    @property
+    def raw(self) -> bytes:
+        """The body as it came, of an answer that is no stream."""
+        return bytes(self._raw)
 
     @property
     def token_times(self) -> list[float]:
@@ -76,12 +83,13 @@ class Answer:
         counted = details.get("cached_tokens") if isinstance(details, dict) else None
         return counted if isinstance(counted, int) else None
 
-    async def run(self, connections: Connections, path: str, key: str, body: Body, request_id: str = "") -> None:
-        """Make the call. Failures become ``error_code``, except Unreachable; cancelling it is what a client that
-        leaves does. ``request_id`` names it in the platform."""
+    async def run(self, connections: Connections, path: str, key: str, body: Body | None, request_id: str = "") -> None:
+        """Make the call; without a body it only reads. Failures become ``error_code``, except Unreachable; cancelling
+        it is what a client that leaves does. ``request_id`` names it in the platform."""
         headers = {"x-request-id": request_id} if request_id else {}
+        method = "GET" if body is None else "POST"
         try:
-            await connections.ask(connections.endpoint.request("POST", path, key, body, headers), self)
+            await connections.ask(connections.endpoint.request(method, path, key, body, headers), self)
             self._complete()
         except Broken as error:
             self._failed("connection_lost", str(error))

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
+from lessons.key_actions import MakeKey, SetKey
 from lessons.plan_action import PlanOf
 
 POOL = "w"
 """The sandbox's one pool; its workers are ``w-1``, ``w-2``, …"""
+
+NO_KEYS: Final = ("none", "wrong")
+"""What a call may name instead of a key: none at all, and one that nobody ever made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +26,12 @@ class Shape:
     calls of a name have so many beginnings in turn. ``prefix_of``: the beginnings are those of that name.
 
     ``leave_after``: the client closes the stream after so many pieces of text; 0 stays to the end. ``stream`` false:
-    the answer comes in one piece. ``tier``: whose key it is made with; without one, the sandbox's own.
+    the answer comes in one piece. ``tier``: whose key it is made with; without one, the sandbox's own. ``key``: one
+    that the lesson makes, by its name, or one of ``NO_KEYS``.
+
+    ``api`` "models" asks for the list of models, and nothing else counts. ``text`` is asked instead of token ids, and
+    answered greedily, so that every learner reads the same; a chat needs it. ``model``: the name that is asked for;
+    without one, the sandbox's model. ``ignore_eos`` false: the answer may end before ``output_tokens``.
     """
 
     name: str
@@ -34,6 +43,11 @@ class Shape:
     leave_after: int = 0
     stream: bool = True
     tier: Literal["", "enterprise", "paid", "free"] = ""
+    key: str = ""
+    api: Literal["completions", "chat", "models"] = "completions"
+    text: str = ""
+    model: str = ""
+    ignore_eos: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +216,20 @@ class EngineArguments:
 
 
 Action = (
-    Calls | SetPolicy | Cordon | Uncordon | Scale | Inject | Heal | Cancel | Wait | Settle | PlanOf | EngineArguments
+    Calls
+    | SetPolicy
+    | MakeKey
+    | SetKey
+    | Cordon
+    | Uncordon
+    | Scale
+    | Inject
+    | Heal
+    | Cancel
+    | Wait
+    | Settle
+    | PlanOf
+    | EngineArguments
 )
 
 ACTIONS: dict[str, type[Action]] = {kind.word: kind for kind in Action.__args__}

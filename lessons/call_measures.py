@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -10,8 +11,15 @@ from lessons.observation import CallSeen, Observation, Value
 from lessons.statistic import Stat, statistic, summed
 
 
-def _of(seen: Observation, name: str) -> list[CallSeen]:
+def calls_of(seen: Observation, name: str) -> list[CallSeen]:
+    """The calls of this name; all without one."""
     return [call for call in seen.calls if not name or call.name == name]
+
+
+def the_one(values: Iterable[Value]) -> Value | None:
+    """What all of them are; "several" where they differ, None where there are none."""
+    found = set(values)
+    return (found.pop() if len(found) == 1 else "several") if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +32,7 @@ class Ttft:
     stat: Stat = "p50"
 
     def read(self, seen: Observation) -> Value | None:
-        return statistic([call.ttft_s for call in _of(seen, self.calls) if call.ttft_s is not None], self.stat)
+        return statistic([call.ttft_s for call in calls_of(seen, self.calls) if call.ttft_s is not None], self.stat)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +45,7 @@ class Gap:
     stat: Stat = "p50"
 
     def read(self, seen: Observation) -> Value | None:
-        return statistic([gap for call in _of(seen, self.calls) for gap in call.gaps_s], self.stat)
+        return statistic([gap for call in calls_of(seen, self.calls) for gap in call.gaps_s], self.stat)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +72,7 @@ class Duration:
     stat: Stat = "p50"
 
     def read(self, seen: Observation) -> Value | None:
-        return statistic([call.duration_s for call in _of(seen, self.calls) if call.ok], self.stat)
+        return statistic([call.duration_s for call in calls_of(seen, self.calls) if call.ok], self.stat)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +85,7 @@ class Ended:
     how: Literal["any", "ok", "left", "failed"] = "any"
 
     def read(self, seen: Observation) -> Value | None:
-        return summed(int(self.how in ("any", _how(call))) for call in _of(seen, self.calls))
+        return summed(int(self.how in ("any", _how(call))) for call in calls_of(seen, self.calls))
 
 
 def _how(call: CallSeen) -> str:
@@ -93,10 +101,7 @@ class Error:
     calls: str = ""
 
     def read(self, seen: Observation) -> Value | None:
-        codes = {call.error for call in _of(seen, self.calls)}
-        if not codes:
-            return None
-        return (codes.pop() or "none") if len(codes) == 1 else "several"
+        return the_one(call.error or "none" for call in calls_of(seen, self.calls))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,7 @@ class Delivered:
     what: Literal["output", "prompt", "cached"] = "output"
 
     def read(self, seen: Observation) -> Value | None:
-        return summed(getattr(call, f"{self.what}_tokens") for call in _of(seen, self.calls))
+        return summed(getattr(call, f"{self.what}_tokens") for call in calls_of(seen, self.calls))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +128,7 @@ class HitRate:
     calls: str = ""
 
     def read(self, seen: Observation) -> Value | None:
-        told = [call for call in _of(seen, self.calls) if call.prompt_tokens]
+        told = [call for call in calls_of(seen, self.calls) if call.prompt_tokens]
         return sum(call.cached_tokens for call in told) / sum(call.prompt_tokens for call in told) if told else None
 
 
@@ -136,7 +141,7 @@ class Moved:
     calls: str = ""
 
     def read(self, seen: Observation) -> Value | None:
-        return summed(int(call.retries > 0) for call in _of(seen, self.calls))
+        return summed(int(call.retries > 0) for call in calls_of(seen, self.calls))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +154,7 @@ class Share:
     calls: str = ""
 
     def read(self, seen: Observation) -> Value | None:
-        placed = [call.worker_id for call in _of(seen, self.calls) if call.worker_id]
+        placed = [call.worker_id for call in calls_of(seen, self.calls) if call.worker_id]
         return placed.count(self.worker) / len(placed) if placed else None
 
 
@@ -162,6 +167,6 @@ class Skew:
     calls: str = ""
 
     def read(self, seen: Observation) -> Value | None:
-        means = [math.fsum(call.gaps_s) / len(call.gaps_s) for call in _of(seen, self.calls) if call.gaps_s]
+        means = [math.fsum(call.gaps_s) / len(call.gaps_s) for call in calls_of(seen, self.calls) if call.gaps_s]
         typical = statistic(means, "p50")
         return max(means) / typical if typical else None

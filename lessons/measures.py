@@ -40,8 +40,10 @@ from lessons.engine_measures import (
     WaitingPeak,
 )
 from lessons.event_measures import Apart, Events
+from lessons.gateway_measures import Reached, RequestsLeft, RetryAfter, Status, TokensLeft
 from lessons.observation import Observation, Value
 from lessons.plan_measures import PlanGpus, PlanMemory, PlanRequests, PlanTime
+from lessons.request_measures import FinishReason, LongestStage, Requests, StageTime, StreamEvents
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,16 @@ Measure = (
     | HitRate
     | Moved
     | Share
+    | Status
+    | TokensLeft
+    | RequestsLeft
+    | RetryAfter
+    | Reached
+    | StageTime
+    | LongestStage
+    | StreamEvents
+    | FinishReason
+    | Requests
     | KvPeak
     | KvMean
     | BlocksPeak

@@ -12,7 +12,7 @@ from lessons.checks import Bounds, Expect
 from lessons.measures import Measure
 
 Asks = Literal["number", "choice", "worker"]
-View = Literal["workers", "requests", "blocks", "steps", "events"]
+View = Literal["workers", "requests", "blocks", "steps", "events", "tokens", "wire", "waterfall", "client"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,8 @@ class Reveal:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """A view of the sandbox as it is now; ``of`` names a worker where the view is of one."""
+    """A view of the sandbox as it is now. ``of`` names a worker where the view is of one; the calls whose last one is
+    shown, as it went over the wire, or its waterfall; or is the text whose tokens are shown."""
 
     kind: ClassVar[str] = "show"
     id: str

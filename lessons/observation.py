@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from control_plane.contracts.fleet import Event, Snapshot
+from control_plane.contracts.fleet import Event, RequestView, Snapshot
 from control_plane.contracts.sizing.plan import Plan
 from control_plane.contracts.step import BlockSnapshot, EngineStep
 
@@ -19,8 +19,11 @@ class CallSeen:
 
     ``error`` is the code that the client was told, empty where there was none; ``left``: the client closed the stream
     itself. Durations are seconds of the client's stopwatch; ``gaps_s`` lie between pieces of text. ``worker_id`` is
-    the last one that had it, empty where none had; ``retries``: how often it went on at another. ``request_id`` is the
-    call's name in the platform, and in engine steps.
+    the last one that had it, empty where none had; ``retries``: how often it went on at another. ``status`` is HTTP's,
+    0 where there was no answer; the names in ``headers`` are in lower case. ``events``: those of a stream, with the
+    last one that says that it is over; 0 where the answer came in one piece. ``finish``: why the answer ended.
+    ``stages_s``: where its time went, in seconds, in their order. ``request_id`` is the call's name in the platform, and
+    in engine steps.
     """
 
     name: str
@@ -36,13 +39,19 @@ class CallSeen:
     worker_id: str = ""
     retries: int = 0
     request_id: str = ""
+    status: int = 0
+    headers: Mapping[str, str] = field(default_factory=dict)
+    events: int = 0
+    finish: str = ""
+    stages_s: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """``snapshot`` and ``blocks`` are now; ``calls`` (those that ended), ``steps`` and ``events`` came since the
-    moment that was marked. ``lost_steps``: so many of them were not kept. ``measured``: what this lesson measured
-    before, by name; ``plans``: what was worked out since, by name."""
+    """``snapshot`` and ``blocks`` are now; ``calls`` (those that ended), ``requests`` (all that the platform had,
+    whoever made them), ``steps`` and ``events`` came since the moment that was marked. ``lost_steps``: so many of them
+    were not kept. ``measured``: what this lesson measured before, by name; ``plans``: what was worked out since, by
+    name."""
 
     snapshot: Snapshot
     calls: tuple[CallSeen, ...] = ()
@@ -51,5 +60,6 @@ class Observation:
     events: tuple[Event, ...] = ()
     profile: str = ""
     lost_steps: int = 0
+    requests: tuple[RequestView, ...] = ()
     measured: Mapping[str, Value | None] = field(default_factory=dict)
     plans: Mapping[str, Plan] = field(default_factory=dict)

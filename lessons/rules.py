@@ -8,10 +8,11 @@ from typing import Final
 
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.toml_places import KeyPath
-from lessons.actions import Action, Calls, EngineArguments, Heal, Inject, Shape
+from lessons.actions import NO_KEYS, Action, Calls, EngineArguments, Heal, Inject, Shape
 from lessons.answers import WORKER, Misread, read_answer
 from lessons.checks import Expect
 from lessons.faults import nearest
+from lessons.key_actions import MakeKey, SetKey
 from lessons.measures import Measure
 from lessons.model import Check, Do, Lesson, Observe, Predict, Quiz, Reveal, Show, Step
 from lessons.plan_action import PlanOf
@@ -40,8 +41,10 @@ def check(lesson: Lesson) -> Iterator[Problem]:
     calls = {shape.name for action in every for shape in _shapes(action)}
     plans = {action.name for action in every if isinstance(action, PlanOf)}
     measured: set[str] = set()
+    keys: set[str] = set()
     for index, step in enumerate(lesson.steps):
         path: KeyPath = ("step", index)
+        yield from ((path, message) for message in _keys(step, keys))
         yield from ((path + key, message) for key, message in _step(lesson, step))
         yield from ((path + key, message) for key, message in _named(step, calls, plans, measured))
         if isinstance(step, Observe):
@@ -94,8 +97,8 @@ def _step(lesson: Lesson, step: Step) -> Iterator[Problem]:
         yield ("id",), f"words.md has no ## hint under # {step.id}"
     if isinstance(step, Check | Quiz | Predict) and not step.words.answer:
         yield ("id",), f"words.md has no ## answer under # {step.id}"
-    if isinstance(step, Show) and step.view in ("blocks", "steps") and not WORKER.fullmatch(step.of):
-        yield ("of",), f"the worker whose {step.view} are shown, like w-1"
+    if isinstance(step, Show):
+        yield from _show(lesson, step)
     if isinstance(step, Quiz):
         yield from _quiz(step)
     if isinstance(step, Predict):
@@ -109,6 +112,28 @@ def _step(lesson: Lesson, step: Step) -> Iterator[Problem]:
             yield (), f"{action.word} is for simulated workers"
         if isinstance(action, EngineArguments) and not action.args:
             yield (), "args is empty"
+
+
+def _show(lesson: Lesson, step: Show) -> Iterator[Problem]:
+    if step.view in ("blocks", "steps") and not WORKER.fullmatch(step.of):
+        yield ("of",), f"the worker whose {step.view} are shown, like w-1"
+    if step.view == "tokens" and not step.of:
+        yield ("of",), "the text whose tokens are shown"
+    before = lesson.steps[: lesson.steps.index(step)]
+    names = {shape.name for each in before for action in _actions(each) for shape in _shapes(action)}
+    if step.view in ("wire", "waterfall") and step.of not in names:
+        yield ("of",), f"no calls before this are named {step.of!r}; {nearest(step.of, sorted(names))}"
+
+
+def _keys(step: Step, made: set[str]) -> Iterator[str]:
+    """Keys are made before they are used. Adds those that this step makes."""
+    for action in _actions(step):
+        if isinstance(action, MakeKey):
+            made.add(action.name)
+        used = [action.key] if isinstance(action, SetKey) else [shape.key for shape in _shapes(action)]
+        for name in used:
+            if name and name not in made and not (isinstance(action, Calls) and name in NO_KEYS):
+                yield f"no key {name!r} is made before this; {nearest(name, sorted(made))}"
 
 
 def _plan(action: PlanOf) -> Iterator[Problem]:
@@ -130,6 +155,10 @@ def _calls(action: Calls) -> Iterator[Problem]:
             yield (), f"{shape.name}: prefixes, one at least, have prefix_tokens"
         if shape.leave_after and not shape.stream:
             yield (), f"{shape.name}: only a stream can be left after so many pieces"
+        if shape.api == "chat" and not shape.text:
+            yield (), f"{shape.name}: a chat has a text"
+        if shape.key and shape.tier:
+            yield (), f"{shape.name}: a key has its tier already"
 
 
 def _quiz(step: Quiz) -> Iterator[Problem]:

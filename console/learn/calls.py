@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from console.completion import Answer
 from console.home import Unreachable
 from console.http import Connections, Endpoint
+from console.learn.keyring import Keyring
+from console.learn.wire import WireAnswer
+from control_plane.contracts.fleet import RequestView
 from lessons.actions import Calls, Shape
 from lessons.observation import CallSeen
+
+PATHS = {"chat": "/chat/completions", "completions": "/completions", "models": "/models"}
 
 IDS = range(300, 400)
 """Token ids that every vocabulary of ours has, as plain text."""
@@ -25,7 +29,9 @@ class Made:
 
     request_id: str
     shape: Shape
-    answer: Answer
+    path: str
+    body: dict[str, Any] | None
+    answer: WireAnswer
     left: bool = False
     task: asyncio.Task[None] | None = None
 
@@ -33,7 +39,13 @@ class Made:
     def over(self) -> bool:
         return self.task is not None and self.task.done()
 
-    def seen(self, worker_id: str, retries: int = 0) -> CallSeen:
+    @property
+    def told_of(self) -> bool:
+        """Whether routers tell of it: not of what the gateway answers by itself."""
+        return self.body is not None and self.answer.status in (0, 200)
+
+    def seen(self, view: RequestView | None) -> CallSeen:
+        """``view``: what the platform says of it, where it does."""
         answer = self.answer
         error = "" if self.left or answer.ok else answer.error_code or "incomplete"
         return CallSeen(
@@ -47,20 +59,27 @@ class Made:
             prompt_tokens=answer.prompt_tokens or 0,
             cached_tokens=answer.cached_tokens or 0,
             output_tokens=answer.output_tokens,
-            worker_id=worker_id,
-            retries=retries,
+            worker_id=view.worker_id if view is not None else "",
+            retries=view.retries if view is not None else 0,
             request_id=self.request_id,
+            status=answer.status,
+            headers=answer.headers,
+            events=answer.events,
+            finish=answer.finish_reason,
+            stages_s={stage.name: stage.duration_s for stage in view.stages} if view is not None else {},
         )
 
 
 class Caller:
     """Makes calls of one model. ``seed`` and how many calls went before decide what a prompt says, so that no two
-    prompts are alike but for the prefixes that are meant to be. ``keys`` by tier; "" is the key of who names none."""
+    prompts are alike but for the prefixes that are meant to be. ``latest`` has the last call of each name; ``model`` is
+    who answers."""
 
-    def __init__(self, endpoint: Endpoint, keys: dict[str, str], model: str, seed: str) -> None:
-        self.keys = keys
+    def __init__(self, endpoint: Endpoint, keys: Keyring, model: str, seed: str) -> None:
+        self.latest: dict[str, Made] = {}
+        self._keys = keys
         self._connections = Connections(endpoint)
-        self._model = model
+        self.model = model
         self._seed = seed
         self._number = 0
         self._by_name: Counter[str] = Counter()
@@ -138,13 +157,15 @@ class Caller:
             if shape.leave_after and pieces >= shape.leave_after:
                 left.set()
 
-        made = Made(f"{self._seed}-{self._number}-{shape.name}", shape, Answer(on_text))
-        made.task = asyncio.create_task(self._run(made, self._body(shape), left))
+        request_id = f"{self._seed}-{self._number}-{shape.name}"
+        made = Made(request_id, shape, PATHS[shape.api], self._body(shape), WireAnswer(on_text))
+        made.task = asyncio.create_task(self._run(made, left))
         self._calls.append(made)
+        self.latest[shape.name] = made
         return made
 
-    async def _run(self, made: Made, body: dict[str, Any], left: asyncio.Event) -> None:
-        call = asyncio.create_task(self._call(made, body))
+    async def _run(self, made: Made, left: asyncio.Event) -> None:
+        call = asyncio.create_task(self._call(made))
         leaving = asyncio.create_task(left.wait())
         try:
             await asyncio.wait((call, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -154,27 +175,35 @@ class Caller:
                 task.cancel()
             await asyncio.gather(call, leaving, return_exceptions=True)
 
-    async def _call(self, made: Made, body: dict[str, Any]) -> None:
+    async def _call(self, made: Made) -> None:
+        key = self._keys.secret(made.shape)
         try:
-            await made.answer.run(self._connections, "/completions", self.keys[made.shape.tier], body, made.request_id)
+            await made.answer.run(self._connections, made.path, key, made.body, made.request_id)
         except Unreachable as error:
             made.answer.error_code, made.answer.error_message = "unreachable", error.message
 
-    def _body(self, shape: Shape) -> dict[str, Any]:
+    def _body(self, shape: Shape) -> dict[str, Any] | None:
+        if shape.api == "models":
+            return None
+        body: dict[str, Any] = {"model": shape.model or self.model}
+        if shape.api == "chat":
+            body["messages"] = [{"role": "user", "content": shape.text}]
+        else:
+            body["prompt"] = shape.text or self._prompt(shape)
+        body |= {"max_tokens": shape.output_tokens, "stream": shape.stream}
+        if shape.stream:
+            body["stream_options"] = {"include_usage": True}
+        if shape.text:
+            body["temperature"] = 0
+        return body | ({"ignore_eos": True} if shape.ignore_eos else {})
+
+    def _prompt(self, shape: Shape) -> list[int]:
         own = Random(f"{self._seed}/{self._number}")
         beginning = self._by_name[shape.name] % shape.prefixes
         self._by_name[shape.name] += 1
         shared = Random(f"{self._seed}/{shape.prefix_of or shape.name}/{beginning}")
         prompt = shared.choices(IDS, k=shape.prefix_tokens) if shape.prefix_tokens else []
-        prompt += own.choices(IDS, k=shape.prompt_tokens - len(prompt))
-        body: dict[str, Any] = {
-            "model": self._model,
-            "prompt": prompt,
-            "max_tokens": shape.output_tokens,
-            "ignore_eos": True,
-            "stream": shape.stream,
-        }
-        return body | ({"stream_options": {"include_usage": True}} if shape.stream else {})
+        return prompt + own.choices(IDS, k=shape.prompt_tokens - len(prompt))
 
 
 async def _over(made: Made) -> None:

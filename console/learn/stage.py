@@ -11,14 +11,14 @@ from contextlib import aclosing, asynccontextmanager
 from types import TracebackType
 from typing import Any, Self
 
-from console.api_access import ApiKey, models_of
 from console.client import OperatorClient
 from console.launch import Progress
+from console.learn.call_views import call_view_lines
 from console.learn.calls import Caller, Made
+from console.learn.keyring import Keyring
 from console.learn.sandbox import RunningSandbox, SandboxGone
 from console.learn.views import view_lines
-from control_plane.contracts.access import KeySpec
-from control_plane.contracts.errors import InferDeckError, NotFound, Unauthenticated
+from control_plane.contracts.errors import InferDeckError, NotFound
 from control_plane.contracts.failure import Failure, FailureKind
 from control_plane.contracts.fleet import Event, Snapshot, WorkerPhase
 from control_plane.contracts.policy_document import document_of
@@ -39,6 +39,7 @@ from lessons.actions import (
     Uncordon,
     Wait,
 )
+from lessons.key_actions import MakeKey, SetKey
 from lessons.model import Sandbox, View
 from lessons.observation import Observation
 from lessons.plan_action import PlanOf
@@ -67,10 +68,11 @@ class PlatformStage:
         self._running: RunningSandbox | None = None
         self._caller: Caller | None = None
         self._policy: dict[str, Any] = {}
-        self._keys: dict[str, str] = {}
+        self._keys: Keyring | None = None
         self._turns = itertools.count(1)
         self._marked_event = 0
         self._marked_steps: dict[str, tuple[str, int]] = {}
+        self._marked_requests: frozenset[str] = frozenset()
         self._plans: dict[str, Plan] = {}
         self.starts = 0
 
@@ -106,6 +108,12 @@ class PlatformStage:
             raise SandboxGone("the lesson has no platform yet")
         return self._caller
 
+    @property
+    def _ring(self) -> Keyring:
+        if self._keys is None:
+            raise SandboxGone("the lesson has no platform yet")
+        return self._keys
+
     @asynccontextmanager
     async def _client(self) -> AsyncIterator[OperatorClient]:
         async with OperatorClient(self._on.home.target()) as client:
@@ -116,7 +124,7 @@ class PlatformStage:
             await self.close()
             self._running, _ = await RunningSandbox.start(sandbox, self._progress)
             self.starts += 1
-            self._keys.clear()
+            self._keys = Keyring(self._on.key)
             async with self._client() as client:
                 if sandbox.policy:
                     await client.access.set_policy(sandbox.policy)
@@ -125,8 +133,7 @@ class PlatformStage:
         if self._caller is not None:
             await self._caller.close()
         model = snapshot.models[0].name
-        keys = {"": self._on.key, **self._keys}
-        self._caller = Caller(self._on.endpoint, keys, model, f"{seed}-{next(self._turns)}")
+        self._caller = Caller(self._on.endpoint, self._ring, model, f"{seed}-{next(self._turns)}")
         return _label(snapshot)
 
     async def _is_put_back(self, sandbox: Sandbox) -> bool:
@@ -148,6 +155,7 @@ class PlatformStage:
             snapshot = await client.get_snapshot()
             await asyncio.gather(*(_end(client, each.id) for each in snapshot.requests if each.phase.active))
             await client.access.set_policy(document=json.dumps(self._policy))
+            await self._ring.put_back(client.access)
             for worker in snapshot.workers:
                 with contextlib.suppress(InferDeckError):  # one that is gone has nothing to put back
                     await client.uncordon(worker.id)
@@ -191,10 +199,16 @@ class PlatformStage:
         self._marked_steps = {}
 
     async def _operate(
-        self, client: OperatorClient, action: SetPolicy | Cordon | Uncordon | Scale | Inject | Heal | Settle
+        self,
+        client: OperatorClient,
+        action: SetPolicy | MakeKey | SetKey | Cordon | Uncordon | Scale | Inject | Heal | Settle,
     ) -> None:
         if isinstance(action, SetPolicy):
             await client.access.set_policy(action.set)
+        elif isinstance(action, MakeKey):
+            await self._ring.make(client.access, self._on.endpoint, action)
+        elif isinstance(action, SetKey):
+            await self._ring.change(client.access, self._on.endpoint, action)
         elif isinstance(action, Cordon):
             await client.cordon(action.worker)
         elif isinstance(action, Uncordon):
@@ -216,8 +230,10 @@ class PlatformStage:
 
     async def _call(self, calls: Calls) -> None:
         self._calls.move(self._on.endpoint)
-        for tier in {shape.tier for shape in calls.calls} - {""}:
-            await self._give_key(tier)
+        if tiers := {shape.tier for shape in calls.calls} - {""}:
+            async with self._client() as client:
+                for tier in tiers:
+                    await self._ring.give_tier(client.access, self._on.endpoint, tier)
         before = len(self._calls.running) + len(self._calls.ended)
         going = self._calls.start(calls)
         if not calls.background:
@@ -235,21 +251,6 @@ class PlatformStage:
 
         await self._until(there, "the calls did not reach the platform", SETTLE_S)
 
-    async def _give_key(self, tier: str) -> None:
-        """Callers of the tier have a key, and the gateway knows it."""
-        if tier in self._keys:
-            return
-        async with self._client() as client:
-            new = await client.access.create_key(KeySpec(f"lesson-{tier}", tier=tier))
-        async with asyncio.timeout(SETTLE_S):
-            while True:
-                with contextlib.suppress(Unauthenticated):
-                    await models_of(self._on.endpoint, ApiKey(tier, new.key))
-                    break
-                await asyncio.sleep(_POLL_S)
-        self._keys[tier] = new.key
-        self._calls.keys[tier] = new.key
-
     async def _cancel(self, name: str) -> None:
         """Until none runs: some may be on their way in still."""
 
@@ -265,7 +266,8 @@ class PlatformStage:
         self._calls.forget_ended()
         self._plans = {}
         async with self._client() as client:
-            snapshot = await client.get_snapshot()
+            snapshot = await client.get_snapshot(finished_requests=True)
+            self._marked_requests = frozenset(request.id for request in snapshot.requests)
             self._marked_event = max((event.seq for event in snapshot.events), default=0)
             self._marked_steps = {}
             for worker in snapshot.workers:
@@ -292,19 +294,23 @@ class PlatformStage:
                     steps[worker.id], missed = await _steps_since(client, worker.id, begin)
                     blocks[worker.id] = await client.blocks(worker.id)
                     lost += missed
-        told = {request.id: (request.worker_id, request.retries) for request in snapshot.requests}
-        calls = tuple(made.seen(*told.get(made.request_id, ("", 0))) for made in self._calls.ended)
+        views = {request.id: request for request in snapshot.requests}
+        calls = tuple(made.seen(views.get(made.request_id)) for made in self._calls.ended)
+        requests = tuple(request for request in snapshot.requests if request.id not in self._marked_requests)
         profile = policy.routing.profile or self._on.sandbox.profile
-        return Observation(snapshot, calls, steps, blocks, events, profile, lost, plans=dict(self._plans))
+        plans = dict(self._plans)
+        return Observation(snapshot, calls, steps, blocks, events, profile, lost, requests, plans=plans)
 
     async def show(self, view: View, of: str) -> tuple[str, ...]:
         async with self._client() as client:
-            return await view_lines(client, view, of)
+            if view in ("workers", "requests", "blocks", "events"):
+                return await view_lines(client, view, of)
+            return await call_view_lines(client, view, of, self._on, self._calls)
 
     async def _at_rest(self) -> None:
         """Until what has ended is told as ended, and engines have let go of it; what still runs is left alone."""
         running = {made.request_id for made in self._calls.running}
-        over = {made.request_id for made in self._calls.ended}
+        over = {made.request_id for made in self._calls.ended if made.told_of}
 
         async with self._client() as client:
             try:

@@ -25,14 +25,16 @@ def call(name: str = "a", **more: Any) -> CallSeen:
     return CallSeen(name, **{"ok": True, **more})
 
 
-def request(phase: RequestPhase) -> RequestView:
-    return RequestView("r", "g1", "m", phase)
+def request(phase: RequestPhase, **more: Any) -> RequestView:
+    return RequestView("r", "g1", "m", phase, **more)
 
 
 def observation(**more: Any) -> Observation:
+    """``requests`` are those of now, ``new`` those that came since the mark."""
     workers = more.pop("workers", (worker("w-1"), worker("w-2", cordoned=True)))
     requests = more.pop("requests", ())
-    return Observation(Snapshot(1, 1.0, "cp", "0", workers=workers, requests=requests), **more)
+    new = more.pop("new", ())
+    return Observation(Snapshot(1, 1.0, "cp", "0", workers=workers, requests=requests), requests=new, **more)
 
 
 def blocks(used: int, total: int = 100) -> BlockSnapshot:

@@ -105,6 +105,36 @@ def place(folder: Path, file: str, at: str) -> str:
         ("right = true\n", "", 'step]]\nkind = "quiz"', "two or more [[step.option]]"),
         ("concepts = [2]", "concepts = [99]", "concepts", "rows of the concepts, 1 to 28"),
         (
+            'kind = "reveal"\nid = "idea"',
+            'kind = "show"\nid = "idea"\nview = "wire"\nof = "mine"',
+            'of = "mine"',
+            "no calls before this are named 'mine'",
+        ),
+        (
+            'kind = "reveal"\nid = "idea"',
+            'kind = "show"\nid = "idea"\nview = "tokens"',
+            "step]]                        # the words",
+            "the text whose tokens are shown",
+        ),
+        (
+            'name = "mine", prompt_tokens = 32',
+            'name = "mine", api = "chat"',
+            'step]]\nkind = "observe"',
+            "mine: a chat has a text",
+        ),
+        (
+            'name = "mine", prompt_tokens = 32',
+            'name = "mine", key = "shop"',
+            'step]]\nkind = "observe"',
+            "no key 'shop' is made before this",
+        ),
+        (
+            'do = "cordon"\nworker = "w-1"',
+            'do = "set_key"\nkey = "none"\nset = ["rpm=1"]',
+            'step]]\nkind = "do"',
+            "no key 'none' is made before this",
+        ),
+        (
             CALLS,
             CALLS.replace("64 }", "64, prefixes = 2 }"),
             OBSERVE,

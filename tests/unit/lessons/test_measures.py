@@ -14,8 +14,34 @@ from tests.unit.lessons.test_batch_measures import CASES as BATCH_CASES
 from tests.unit.lessons.test_block_measures import CASES as BLOCK_CASES
 
 CALLS = (
-    call("a", ttft_s=0.1, gaps_s=(0.01, 0.03), duration_s=1.0, output_tokens=3, worker_id="w-1"),
-    call("a", ttft_s=0.3, gaps_s=(0.02,), duration_s=2.0, output_tokens=2, worker_id="w-2"),
+    call(
+        "a",
+        ttft_s=0.1,
+        gaps_s=(0.01, 0.03),
+        duration_s=1.0,
+        output_tokens=3,
+        worker_id="w-1",
+        status=200,
+        events=5,
+        finish="stop",
+        stages_s={"queue": 0.5, "prefill": 0.2, "decode": 0.4},
+        headers={"x-ratelimit-remaining-tokens": "70", "x-ratelimit-remaining-requests": "9"},
+    ),
+    call(
+        "a",
+        ttft_s=0.3,
+        gaps_s=(0.02,),
+        duration_s=2.0,
+        output_tokens=2,
+        worker_id="w-2",
+        status=200,
+        events=6,
+        finish="length",
+        stages_s={"queue": 0.1, "prefill": 0.3, "decode": 0.4},
+        headers={"x-ratelimit-remaining-tokens": "30", "x-ratelimit-remaining-requests": "8"},
+    ),
+    call("c", ok=False, error="rate_limit_exceeded", status=429, headers={"retry-after": "7"}),
+    call("d", ok=False, error="rate_limit_exceeded", status=429, headers={"retry-after": "soon"}, finish="stop"),
     call("b", ok=False, error="request_cancelled", prompt_tokens=7, worker_id="w-2", retries=2),
     call("b", ok=False, left=True, cached_tokens=4, prompt_tokens=9),
 )
@@ -44,6 +70,11 @@ SEEN = observation(
     },
     requests=(request(RequestPhase.DECODING), request(RequestPhase.QUEUED), request(RequestPhase.FINISHED)),
     profile="round_robin",
+    new=(
+        request(RequestPhase.FINISHED, api="chat", stream=True, reason="stop", prompt_tokens=40),
+        request(RequestPhase.FINISHED, api="chat", reason="length", prompt_tokens=9),
+        request(RequestPhase.FAILED, api="completions", stream=True, reason="worker_lost"),
+    ),
     measured={"two": 2.0, "eight": 8.0, "nothing": None, "word": "w-1", "zero": 0.0},
 )
 
@@ -59,14 +90,40 @@ SEEN = observation(
         (m.Stall("b"), None),
         (m.Duration("a", "p90"), 2.0),
         (m.Duration("b"), None),
-        (m.Ended(), 4.0),
+        (m.Ended(), 6.0),
         (m.Ended("a", "ok"), 2.0),
         (m.Ended("b", "left"), 1.0),
         (m.Ended("b", "failed"), 1.0),
-        (m.Ended("c"), None),
+        (m.Ended("x"), None),
         (m.Error("a"), "none"),
         (m.Error("b"), "several"),
-        (m.Error("c"), None),
+        (m.Error("x"), None),
+        (m.Status("a"), 200.0),
+        (m.Status("c"), 429.0),
+        (m.Status(), "several"),
+        (m.Status("b"), None),
+        (m.TokensLeft("a"), 30.0),
+        (m.TokensLeft("a", "max"), 70.0),
+        (m.TokensLeft("c"), None),
+        (m.RequestsLeft("a"), 8.0),
+        (m.RetryAfter(), 7.0),
+        (m.RetryAfter("d"), None),
+        (m.Reached(), 3.0),
+        (m.Reached("c"), 0.0),
+        (m.Reached("x"), None),
+        (m.StageTime("queue", "a", "max"), 0.5),
+        (m.StageTime("queue", "b"), None),
+        (m.LongestStage("a"), "decode"),
+        (m.LongestStage("b"), None),
+        (m.StreamEvents("a"), 11.0),
+        (m.FinishReason("a"), "several"),
+        (m.FinishReason("d"), "stop"),
+        (m.FinishReason("b"), None),
+        (m.Requests(), 3.0),
+        (m.Requests("chat"), 2.0),
+        (m.Requests("chat", streamed=True), 1.0),
+        (m.Requests(reason="length"), 1.0),
+        (m.Requests(at_least_prompt=10), 1.0),
         (m.Delivered("a"), 5.0),
         (m.Delivered("b", "prompt"), 16.0),
         (m.Delivered("b", "cached"), 4.0),
@@ -74,10 +131,10 @@ SEEN = observation(
         (m.HitRate("a"), None),
         (m.Moved("b"), 1.0),
         (m.Moved("a"), 0.0),
-        (m.Moved("c"), None),
+        (m.Moved("x"), None),
         (m.Share("w-2"), pytest.approx(2 / 3)),
         (m.Share("w-1", "b"), 0.0),
-        (m.Share("w-1", "c"), None),
+        (m.Share("w-1", "x"), None),
         (m.KvPeak(), 0.5),
         (m.KvPeak("w-2"), 0.06),
         (m.KvPeak("w-3"), None),
@@ -144,13 +201,14 @@ def test_every_measure_has_a_case_and_a_word_of_its_own() -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in m.MEASURES.values() if kind is not m.Events])
 def test_what_was_not_seen_is_unknown_and_never_zero(kind: type[m.Measure]) -> None:
-    """But for counts of what the platform has now, and of events: none are told, so there are none."""
+    """But for counts of what the platform has now, or had, and of events: none are told, so there are none."""
     given_fields = {"worker": "w-1", "value": "x", "to": "y", "plan": "p", "what": "", "first": "a", "then": "b"} | {
         "ended": "b",
         "calls": "a",
+        "stage": "prefill",
     }
     made = kind(**{name: given_fields[name] for name in given_fields if name in kind.__dataclass_fields__})
-    assert made.read(observation(workers=())) in ((0.0,) if kind in (m.Active, m.Ready) else (None,))
+    assert made.read(observation(workers=())) in ((0.0,) if kind in (m.Active, m.Ready, m.Requests) else (None,))
 
 
 @pytest.mark.parametrize("measure", [m.KvPeak(), m.Preemptions(), m.Fullest(), m.Slowest(), m.EngineTokens()])

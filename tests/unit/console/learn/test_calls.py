@@ -4,6 +4,8 @@ import asyncio
 
 from console.http import Endpoint
 from console.learn.calls import Caller
+from console.learn.keyring import Keyring
+from control_plane.contracts.fleet import RequestPhase, RequestView, Stage
 from lessons.actions import Calls, Shape
 from tests.unit.console.openai_server import Call, serving
 
@@ -16,7 +18,7 @@ async def test_prompts_are_new_but_for_the_prefix_that_is_meant_to_be_shared() -
         await call.answer(["a", "b"])
 
     async with serving(script) as server:
-        caller = Caller(Endpoint.parse(server.url), {"": "key"}, "m", "7-1")
+        caller = Caller(Endpoint.parse(server.url), Keyring("key"), "m", "7-1")
         await caller.start(Calls((Shape("x", 20, 5, prefix_tokens=12), Shape("y", 9, 4, stream=False)), 4, at_once=4))
         await caller.close()
     bodies = {call.headers["x-request-id"]: call.body for call in calls}
@@ -36,7 +38,7 @@ async def test_calls_of_a_name_take_its_beginnings_in_turn_and_others_may_begin_
         await call.answer(["a"])
 
     async with serving(script) as server:
-        caller = Caller(Endpoint.parse(server.url), {"": "key"}, "m", "s")
+        caller = Caller(Endpoint.parse(server.url), Keyring("key"), "m", "s")
         await caller.start(Calls((Shape("x", 9, 1, prefix_tokens=6, prefixes=2),), 4))
         await caller.start(
             Calls((Shape("y", 9, 1, prefix_tokens=6, prefix_of="x"), Shape("z", 9, 1, prefix_tokens=6)), 2)
@@ -83,13 +85,15 @@ async def test_a_client_leaves_after_so_many_pieces_and_that_is_no_failure() -> 
             left.set()
 
     async with serving(script) as server:
-        caller = Caller(Endpoint.parse(server.url), {"": "key"}, "m", "s")
+        caller = Caller(Endpoint.parse(server.url), Keyring("key"), "m", "s")
         await caller.start(Calls((Shape("x", leave_after=3),)))
         await left.wait()
         (made,) = caller.ended
         await caller.close()
-    seen = made.seen("w-1")
+    stages = (Stage("queue", 0.0, 0.1), Stage("prefill", 0.1, 0.5))
+    seen = made.seen(RequestView("r", "g", "m", RequestPhase.CANCELLED, "w-1", stages=stages))
     assert (seen.left, seen.ok, seen.error, seen.worker_id) == (True, False, "", "w-1")
+    assert seen.stages_s == {"queue": 0.1, "prefill": 0.5}
     assert seen.output_tokens >= 3
 
 
@@ -106,20 +110,61 @@ async def test_calls_in_the_background_run_until_their_clients_leave() -> None:
         await asyncio.Event().wait()
 
     async with serving(script) as server:
-        caller = Caller(Endpoint.parse(server.url), {"": "key"}, "m", "s")
+        caller = Caller(Endpoint.parse(server.url), Keyring("key"), "m", "s")
         going = caller.start(Calls((Shape("x"),), count=5, at_once=2))
         await both.wait()
         await caller.leave()
         assert going.done()
-        assert [made.seen("").left for made in caller.ended] == [True, True]
+        assert [made.seen(None).left for made in caller.ended] == [True, True]
         caller.forget_ended()
         assert not caller.ended
         await caller.close()
 
 
 async def test_where_nobody_answers_the_call_failed() -> None:
-    caller = Caller(Endpoint.parse("http://127.0.0.1:1"), {"": "key"}, "m", "s")
+    caller = Caller(Endpoint.parse("http://127.0.0.1:1"), Keyring("key"), "m", "s")
     await caller.start(Calls((Shape("x"),)))
     (made,) = caller.ended
-    assert (made.seen("").ok, made.seen("").error) == (False, "unreachable")
+    assert (made.seen(None).ok, made.seen(None).error) == (False, "unreachable")
     await caller.close()
+
+
+async def test_a_text_is_asked_as_a_chat_or_a_completion_and_answered_alike_for_all() -> None:
+    calls: list[Call] = []
+
+    async def script(call: Call) -> None:
+        calls.append(call)
+        await call.answer(["a", "b"])
+
+    chat = Shape("x", api="chat", text="hi", output_tokens=9, ignore_eos=False)
+    plain = Shape("y", text="hi", model="other", stream=False, key="none")
+    async with serving(script) as server:
+        caller = Caller(Endpoint.parse(server.url), Keyring("key"), "m", "s")
+        await caller.start(Calls((chat, plain), 2))
+        one, two = caller.ended
+        await caller.close()
+    assert [call.path for call in calls] == ["/v1/chat/completions", "/v1/completions"]
+    assert calls[0].body == {
+        "model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 9, "stream": True,
+        "stream_options": {"include_usage": True}, "temperature": 0,
+    }  # fmt: skip
+    assert (calls[1].body["model"], calls[1].body["prompt"], calls[1].body["ignore_eos"]) == ("other", "hi", True)
+    assert calls[0].headers["authorization"] == "Bearer key"
+    assert "authorization" not in calls[1].headers
+    # The role, two pieces, the end, the usage, and [DONE].
+    assert (one.seen(None).events, two.seen(None).events) == (6, 0)
+    assert (one.seen(None).finish, one.seen(None).status) == ("stop", 200)
+    assert caller.latest == {"x": one, "y": two}
+
+
+async def test_what_the_gateway_answers_by_itself_no_router_tells_of() -> None:
+    async def script(call: Call) -> None:
+        await call.error(429, "rate_limit_exceeded")
+
+    async with serving(script) as server:
+        caller = Caller(Endpoint.parse(server.url), Keyring("key"), "m", "s")
+        await caller.start(Calls((Shape("x"),)))
+        (made,) = caller.ended
+        await caller.close()
+    assert not made.told_of
+    assert (made.seen(None).status, made.seen(None).error) == (429, "rate_limit_exceeded")

@@ -1,0 +1,97 @@
+"""Views of a lesson's calls, as lines: over the wire, by their stages, in tokens, and from one's own program."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from console import figures
+from console.client import OperatorClient
+from console.completion import Answer
+from console.http import Connections, Endpoint
+from console.learn.calls import Caller, Made
+from console.learn.sandbox import RunningSandbox
+from console.learn.views import ROOM
+from console.learn.wire import wire_lines
+from console.plain.timeline import timeline_lines
+from console.text import literal, width
+from control_plane.contracts.errors import InferDeckError
+from lessons.model import View
+
+TRIES: Final = 5
+RETRY_S: Final = 1.0
+"""A 503 passes: a platform that has just begun may not have read its keys yet."""
+
+
+async def call_view_lines(
+    client: OperatorClient, view: View, of: str, sandbox: RunningSandbox, calls: Caller
+) -> tuple[str, ...]:
+    if view == "client":
+        return tuple(client_lines(sandbox.endpoint, str(sandbox.home.path), calls.model))
+    if view == "tokens":
+        return tuple(token_lines(await _tokens(sandbox.endpoint, sandbox.key, calls.model, of)))
+    made = calls.latest.get(of)
+    if made is None:  # who goes on with a lesson has a new sandbox
+        return (f"no call {of!r} was made in this sandbox yet: go back, and run its experiment again",)
+    if view == "wire":
+        return tuple(wire_lines(f"/v1{made.path}", made.body, made.answer, ROOM))
+    return tuple(await _waterfall(client, made))
+
+
+async def _waterfall(client: OperatorClient, made: Made) -> list[str]:
+    timeline = await client.timeline(made.request_id)
+    return list(timeline_lines(timeline, timeline.request.duration_s, ROOM))
+
+
+async def _tokens(endpoint: Endpoint, key: str, model: str, text: str) -> list[tuple[int, str]]:
+    """The ids that a call of this text would have, each with its text, by the gateway's own tokenizer."""
+    connections = Connections(replace(endpoint, path=""))
+    body = {"model": model, "prompt": text, "return_token_strs": True}
+    try:
+        for _ in range(TRIES):
+            answer = Answer()
+            await answer.run(connections, "/tokenize", key, body)
+            if answer.status != 503:
+                break
+            await asyncio.sleep(RETRY_S)
+    finally:
+        connections.close()
+    if answer.status != 200:
+        raise InferDeckError(answer.error_message or f"/tokenize answers HTTP {answer.status}")
+    told: dict[str, Any] = json.loads(answer.raw)
+    return list(zip(told["tokens"], told["token_strs"], strict=True))
+
+
+def token_lines(tokens: list[tuple[int, str]], room: int = ROOM) -> Iterator[str]:
+    """Each token's text above its id, as many beside each other as there is room for."""
+    above, below = "", ""
+    for token_id, text in tokens:
+        shown = literal(text).replace(" ", "·") or "–"
+        cells = max(width(shown), len(str(token_id)))
+        if above and len(below) + 2 + cells > room:
+            yield from (above.rstrip(), below.rstrip(), "")
+            above, below = "", ""
+        above += shown + " " * (cells - width(shown) + 2)
+        below += str(token_id).ljust(cells + 2)
+    if above:
+        yield from (above.rstrip(), below.rstrip(), "")
+    yield f"{figures.plural(len(tokens), 'token')}; · is a space"
+
+
+def client_lines(endpoint: Endpoint, home: str, model: str) -> Iterator[str]:
+    """What another terminal needs: the address, the key, and two programs that use them."""
+    yield f"export INFERDECK_HOME={home}"
+    yield f"export OPENAI_BASE_URL={endpoint.url}"
+    yield "export OPENAI_API_KEY=$(inferdeck key --reveal)"
+    yield ""
+    yield 'inferdeck chat "Say hello."'
+    yield ""
+    yield "from openai import OpenAI"
+    yield "stream = OpenAI().chat.completions.create(stream=True,"
+    yield f'    model="{model}",'
+    yield '    messages=[{"role": "user", "content": "Say hello."}])'
+    yield "for event in stream:"
+    yield '    print(event.choices[0].delta.content or "", end="", flush=True)'
