@@ -23,7 +23,7 @@ def test_the_list_tells_how_far_the_learner_is(inferdeck: Command, home: Path) -
     assert "the simulator" in lines["05-kv-cache-fills-up"]
     names = [entry["name"] for entry in json.loads(inferdeck("learn", "-o", "json").out)]
     assert names == sorted(names)
-    assert inferdeck("learn", "-o", "name").out.splitlines()[0] == "lesson/03-stream-and-cancel"
+    assert inferdeck("learn", "-o", "name").out.splitlines()[0] == "lesson/01-api-two-kinds"
 
 
 def test_a_lesson_asks_so_somebody_has_to_be_there(inferdeck: Command) -> None:
