@@ -44,9 +44,9 @@ async def step(seen: Console, frame: StepFrame) -> None:
     assert isinstance(screen, EngineScreen)
     seen.platform.step_queue.put_nowait(frame)
     if frame.steps:
-        await seen.until(lambda: screen._log.tape().last == frame.steps[-1].step)
+        await seen.until(lambda: screen.engine.steps.tape().last == frame.steps[-1].step)
     else:
-        await seen.until(lambda: screen._log.trace == frame.trace)
+        await seen.until(lambda: screen.engine.steps.trace == frame.trace)
     seen.app.paint()
     await seen.settle()
 
@@ -241,7 +241,7 @@ async def test_where_steps_were_lost_the_engine_is_asked() -> None:
         await step(seen, StepFrame(tuple(lost), FULL, base))
         screen = seen.app.screen
         assert isinstance(screen, EngineScreen)
-        await seen.until(lambda: not screen._log.doubtful)
+        await seen.until(lambda: not screen.engine.steps.doubtful)
         assert seen.platform.calls.count(("blocks", "smollm2-1")) == 1
         assert "┊" in seen.text
         await seen.pass_time(60)

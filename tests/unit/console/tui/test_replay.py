@@ -285,18 +285,18 @@ async def test_the_engine_screen_plays_pauses_and_follows_a_seek(deck: Path) -> 
         await console.command("engine smollm2-1")
         screen = console.app.screen
         assert isinstance(screen, EngineScreen)
-        await console.until(lambda: screen._log.tape().last == 220)
+        await console.until(lambda: screen.engine.steps.tape().last == 220)
         await console.pass_time(5.0)
-        await console.until(lambda: screen._log.tape().last == 320)
+        await console.until(lambda: screen.engine.steps.tape().last == 320)
         await console.press("p", "left")
-        await console.until(lambda: screen._moment is not None and screen._moment.step.step == 319)
+        await console.until(lambda: screen.engine.moment is not None and screen.engine.moment.step.step == 319)
         await console.command("seek 4s")
-        await console.until(lambda: screen._log.tape().last == 100)
-        await console.until(lambda: screen._moment is not None and screen._moment.step.step == 100)
+        await console.until(lambda: screen.engine.steps.tape().last == 100)
+        await console.until(lambda: screen.engine.moment is not None and screen.engine.moment.step.step == 100)
         assert console.app.view().paused
-        assert screen._log.tape().at(100).complete  # type: ignore[union-attr]
+        assert screen.engine.steps.tape().at(100).complete  # type: ignore[union-attr]
         await console.command("seek 58s")
-        await console.until(lambda: screen._moment is not None and screen._moment.step.step > 1100)
+        await console.until(lambda: screen.engine.moment is not None and screen.engine.moment.step.step > 1100)
         await console.press("t")
         assert "no change of the trace" in console.text
 
@@ -306,8 +306,8 @@ async def test_the_last_steps_before_a_gap_stay_in_sight(deck: Path) -> None:
         await console.command("engine smollm2-1")
         screen = console.app.screen
         assert isinstance(screen, EngineScreen)
-        await console.until(lambda: screen._error == "socket closed")
-        assert screen._log.tape().last == 1020
+        await console.until(lambda: screen.engine.error == "socket closed")
+        assert screen.engine.steps.tape().last == 1020
         await console.until(lambda: "socket closed: these are the last steps known" in console.text)
 
 
