@@ -19,6 +19,7 @@ from console.tui.render.spans import Span
 _LABEL = 7
 _ROUND = 8
 _WIDER = (3, 2)
+_NARROW = 60  # cells below which the sums have no bar
 
 
 class Use(Enum):
@@ -151,12 +152,13 @@ def map_head(moment: Moment, width: int, lines: int, look: Look) -> list[Span]:
     step = moment.step
     total = step.total_blocks
     group = shape(total, width, lines).group
-    line: list[Span] = [(" KV cache ", palette.title)]
-    line += kv_bar(step.used_blocks / total if total else None, 27 if width >= 100 else 15, look)
+    narrow = width < _NARROW
+    line: list[Span] = [(" KV " if narrow else " KV cache ", palette.title)]
+    line += kv_bar(step.used_blocks / total if total else None, 7 if narrow else 27 if width >= 100 else 15, look)
     if not moment.complete:
         line.append(("  steps were lost: tables not whole", palette.bad))
     size = f" of {moment.block_size} tokens" if moment.block_size and width >= 100 else ""
-    line.append((f"  {count(total or None)} blocks{size}", palette.dim))
+    line.append((f" of {count(total or None)}" if narrow else f"  {count(total or None)} blocks{size}", palette.dim))
     line.append((f", {group} a cell: " if group > 1 and lines else ": ", palette.dim))
     line += [(count(step.used_blocks), palette.text), (" used", palette.dim)]
     shared = sum(references > 1 for references in moment.references.values())

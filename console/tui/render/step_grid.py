@@ -249,16 +249,19 @@ def legend(width: int, look: Look) -> list[Span]:
     """What the shapes of the grid mean."""
     wide = width >= 100
     palette, glyphs = look.palette, look.glyphs
-    shown = (
-        (glyphs.chunk, "prefill", palette.text),
-        (glyphs.last_chunk, "last chunk", palette.text),
+    chunk = (glyphs.chunk, "prefill", palette.text)
+    last_chunk = (glyphs.last_chunk, "last chunk", palette.text)
+    main = (
         (glyphs.decode, "decode", palette.text),
         (glyphs.done, "end", palette.title),
         (glyphs.preempted, "preempted", palette.bad),
         (glyphs.waiting, "waiting", palette.dim),
+    )
+    rest = (
         (glyphs.held, "skipped", palette.dim),
         (glyphs.gap, "missing steps" if wide else "gap", palette.dim),
     )
+    shown = (chunk, last_chunk, *main, *rest) if width >= 70 else (chunk, *main)
     spans: list[Span] = [("   " if wide else " ", palette.dim)]
     for glyph, word, style in shown:
         spans += [(glyph, style), (f" {word}{'  ' if wide else ' '}", palette.dim)]

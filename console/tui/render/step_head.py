@@ -11,6 +11,7 @@ from console.tui.render.spans import Span, apart
 from control_plane.contracts.step import EngineStep, StepWaiting, TraceMode, TraceState
 
 _OLD_S = 2.0
+_NARROW = 70  # cells below which a trace is told only where something is missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,8 @@ def head(moment: Moment, behind: int | None, last: Age, trace: TraceState, width
     ]
     if step.preempted:
         line.append((f"  {len(step.preempted)} preempted", palette.bad))
-    return apart(line, trace_words(trace, look), width)
+    whole = trace.mode is TraceMode.FULL and not trace.dropped and not trace.unavailable
+    return apart(line, [] if whole and width < _NARROW else trace_words(trace, look), width)
 
 
 def trace_words(trace: TraceState, look: Look) -> list[Span]:

@@ -22,7 +22,7 @@ KEYS: tuple[tuple[str, str], ...] = (
     ("j k ↑ ↓ g G", "move; page with PgUp PgDn"),
     ("Enter", "open what is under the cursor"),
     ("Esc  -", "back; the view before this one"),
-    ("Space", "mark: orders go to all that is marked"),
+    ("Space  *", "mark; mark all that is shown: orders go to all that is marked"),
     ("/", "show only what contains this text; Esc takes it off"),
     (":", "a command, Tab completes it"),
     ("p", "freeze the view; collecting goes on"),

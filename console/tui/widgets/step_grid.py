@@ -88,6 +88,10 @@ class StepGrid(Lines, can_focus=True):
         elif self.size.width > 0:
             self._draw(scene)
 
+    def to_top(self) -> None:
+        """With the next scene the cursor is on the first request: nobody moves it here."""
+        self._current, self._index, self._top = None, 0, 0
+
     def filter(self, needle: str) -> None:
         """Show the requests whose id contains this text, in whatever case."""
         self._needle = needle.casefold()

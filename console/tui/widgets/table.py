@@ -82,6 +82,7 @@ class Table(ScrollView, Generic[T], can_focus=True):
         Binding("home,g", "jump(0)", show=False),
         Binding("end,G", "jump(1)", show=False),
         Binding("space", "mark", show=False),
+        Binding("asterisk", "mark_all", show=False),
         Binding("enter", "choose", show=False),
     ]
 
@@ -274,6 +275,14 @@ class Table(ScrollView, Generic[T], can_focus=True):
         self._move_to(self._cursor + 1)
         self._redraw()
         self.post_message(self.Moved(self))  # type: ignore[arg-type]
+
+    def action_mark_all(self) -> None:
+        """All that the filter lets through; once more, none."""
+        if self._can_mark:
+            every = set(self._ids)
+            self._marked = self._marked - every if every <= self._marked else self._marked | every
+            self._redraw()
+            self.post_message(self.Moved(self))  # type: ignore[arg-type]
 
     def action_choose(self) -> None:
         if self.current is not None:

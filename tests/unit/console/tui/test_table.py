@@ -70,3 +70,13 @@ async def test_names_that_tell_rows_apart_are_not_cut() -> None:
             assert f" {name} " in seen.text
         await seen.hear(snapshot(NOW + 1, workers=(worker("b" * 40 + "-7"),)))
         assert f"{'b' * 12}…{'b' * 9}-7" in seen.text
+
+
+async def test_all_that_the_filter_lets_through_is_marked_and_none_of_it_again() -> None:
+    async with console(first=snapshot(workers=tuple(worker(name) for name in ("one-1", "one-2", "two-1")))) as seen:
+        table = seen.app.screen.table
+        await seen.type("/one")
+        await seen.press("enter", "asterisk")
+        assert table.marked == {"one-1", "one-2"}
+        await seen.press("asterisk")
+        assert table.marked == frozenset()
