@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from lessons.actions import ACTIONS
 from lessons.measures import MEASURES
 from lessons.model import Check, Do, Lesson, Observe, Predict
+
+PICTURE: Final = "moment.svg"
+"""Of a lesson while it ran, in its folder; ``inferdeck learn moment`` writes it."""
 
 
 def lesson_row(lesson: Lesson) -> str:
@@ -18,8 +22,9 @@ def lesson_row(lesson: Lesson) -> str:
         if isinstance(step, Observe)
     ]
     repairs = [step.id for step in lesson.steps if isinstance(step, Do | Check)]
+    picture = f" [▣](content/{lesson.name}/{PICTURE})" if (lesson.folder / PICTURE).is_file() else ""
     cells = (
-        f"{lesson.number} {lesson.title}",
+        f"{lesson.number} {lesson.title}{picture}",
         ", ".join(map(str, lesson.concepts)),
         "the simulator" if lesson.sandbox.engine == "sim" else "real vLLM",
         _code(predictions),

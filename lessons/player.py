@@ -218,22 +218,29 @@ class Player:
         step, here = self.step, self.here
         if here.state is not State.OPEN or isinstance(step, Reveal | Show):
             return Reply(True)
-        told = step.words.answer
         if isinstance(step, Do):
             await self._run(step.actions)
         elif isinstance(step, Check):
             await self._run(step.reference)
-            told = "\n".join([*(action.told() for action in step.reference), "", told]).strip()
         elif isinstance(step, Observe):
             self.record.measured.update((each.name, None) for each in step.measures)
-        elif isinstance(step, Quiz):
-            right = right_option(step)
-            told = f"{letter(right)}) {step.options[right].text}\n\n{told}".strip()
-        elif isinstance(step, Predict):
-            told = ""  # what is right is measured, and told with the experiment
         here.state = State.SKIPPED
         self._progress.save()
-        return Reply(True, answer=told)
+        return Reply(True, answer=self.answer())
+
+    def answer(self) -> str:
+        """What is told of this step once it is passed or given up; "" while it is open. What is right about a
+        prediction is measured, and told with its experiment."""
+        step, state = self.step, self.here.state
+        if state is State.OPEN or isinstance(step, Predict):
+            return ""
+        told = step.words.answer
+        if state is State.SKIPPED and isinstance(step, Check):
+            return "\n".join([*(action.told() for action in step.reference), "", told]).strip()
+        if state is State.SKIPPED and isinstance(step, Quiz):
+            right = right_option(step)
+            return f"{letter(right)}) {step.options[right].text}\n\n{told}".strip()
+        return told
 
     async def _run(self, actions: tuple[Action, ...]) -> None:
         for action in actions:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from console.client import OperatorClient
+from console.home import Target
 from console.launch import Progress
 from console.learn.call_views import call_view_lines
 from console.learn.calls import Caller, Made
@@ -95,6 +96,15 @@ class PlatformStage:
     def home(self) -> str:
         """The sandbox's home, for commands from another terminal."""
         return str(self._on.home.path)
+
+    @property
+    def running(self) -> bool:
+        """Whether there is a platform, or one is on its way down."""
+        return self._running is not None
+
+    def target(self) -> Target:
+        """Where the sandbox's control plane listens. Raises SandboxGone or Unreachable."""
+        return self._on.home.target()
 
     @property
     def _on(self) -> RunningSandbox:

@@ -29,6 +29,11 @@ def dumb() -> bool:
     return os.environ.get("TERM", "") in ("", "dumb")
 
 
+def draws() -> bool:
+    """Whether whole screens can be shown, and keys pressed on them."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stdout) and not dumb()
+
+
 def coloured(stream: TextIO) -> bool:
     """Colour: only on a terminal that can, and unless ``NO_COLOR`` is set to anything."""
     return is_terminal(stream) and not os.environ.get("NO_COLOR") and not dumb()

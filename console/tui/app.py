@@ -115,7 +115,7 @@ class ConsoleApp(App[int]):
         self._paint_s, self._silence_s, self._keys_s = paint_s, silence_s, keys_s
         self._board = Board(feed.place)
         self._notices = Notices()
-        self._navigator = Navigator(self)
+        self._navigator: Navigator = Navigator(self)
         self._frozen: View | None = None
         self._trouble = ""
         self._painted = float("-inf")
@@ -128,12 +128,16 @@ class ConsoleApp(App[int]):
         self.set_class(self.look.plain, "-plain")
 
     def on_mount(self) -> None:
-        self.go(HOME)
+        self.arrive()
         self.listen()
         if self._paint_s:
             self.set_interval(self._paint_s, self.paint)
         if not self.is_headless:
             self._leave_on_signals()
+
+    def arrive(self) -> None:
+        """Show the first screen."""
+        self.go(HOME)
 
     def listen(self) -> None:
         """Begin to hear of the platform."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,12 +12,11 @@ import typer
 from console.cli.command import USE, Place, Verbs
 from console.cli.effect import Effect
 from console.cli.exits import FAILED, INTERRUPTED, Ended
-from console.cli.options import OutputOption
 from console.cli.output import Format, write_data, write_rows
 from console.cli.reach import Reach
-from console.plain.data import plain
+from console.plain.data import plain as plain_data
 from console.plain.table import Column
-from console.plain.terminal import flush, interactive, out, say
+from console.plain.terminal import draws, flush, interactive, out, say
 from control_plane.contracts.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -30,42 +28,35 @@ NameArgument = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """One line of the list. ``done`` are its steps that are passed or skipped."""
-
-    name: str
-    title: str
-    minutes: int
-    runs_on: str
-    steps: int
-    done: int
-    skipped: int
-    finished: bool
-
-    @property
-    def progress(self) -> str:
-        if not self.done:
-            return "–"
-        skipped = f", {self.skipped} skipped" if self.skipped else ""
-        return f"done{skipped}" if self.finished else f"{self.done} of {self.steps}{skipped}"
+PlainOption = Annotated[bool, typer.Option("--plain", help="Line by line, as where the terminal cannot draw screens.")]
 
 
-def learn(place: Place, output: OutputOption = Format.TABLE) -> None:
+def learn(
+    place: Place,
+    output: Annotated[Format | None, typer.Option("-o", "--output", help="How to print the list.")] = None,
+    plain: PlainOption = False,
+) -> None:
     """Learn how it works, on the running thing: see, predict, do. Without a name, list the lessons.
 
     inferdeck learn NAME begins a lesson, or goes on where you left it. It runs on a platform of its own, which
     ends with it; yours is not touched.
     """
-    entries = list(_entries(place))
+    from console.learn.entries import entries
+
+    progress = _progress(place)
+    found = entries(progress)
+    if output is None and not plain and draws():
+        from console.tui.learn.app import run
+
+        raise Ended(run(progress))
     if output in (Format.JSON, Format.YAML):
-        write_data([plain(entry) for entry in entries], output)
+        write_data([plain_data(entry) for entry in found], output)
     elif output is Format.NAME:
-        for entry in entries:
+        for entry in found:
             out(f"lesson/{entry.name}")
     else:
         write_rows(
-            entries,
+            found,
             [
                 Column("LESSON", lambda e: e.name, keep=9),
                 Column("TITLE", lambda e: e.title, keep=7),
@@ -86,16 +77,23 @@ def play(
     script: Annotated[
         bool, typer.Option("--script", help="Play it through with its own answers; exit 0 only if each check held.")
     ] = False,
+    plain: PlainOption = False,
 ) -> None:
     """Take a lesson; the word play may be left out: inferdeck learn 7.
 
-    With --script nobody has to be there, and the learner's progress stays as it is.
+    On a terminal its words stand beside its platform, live. With --script nobody has to be there, and the learner's
+    progress stays as it is.
     """
     from console.learn.lines import LinePlayer
     from console.learn.script import play as play_script
     from console.learn.stage import PlatformStage
 
     lesson = _lesson(name)
+    if not script and not plain and draws():
+        from console.tui.learn.app import run
+
+        raise Ended(run(_progress(place), lesson))
+
     if not script and not interactive():
         raise InvalidRequest(
             "a lesson asks, and nobody is here to answer", param="script", hint=f"inferdeck learn {name} --script"
@@ -154,19 +152,36 @@ def new(
     say(f"edit lesson.toml and words.md there, then: inferdeck learn verify {folder}/{name}")
 
 
-def _entries(place: Place) -> list[_Entry]:
-    from lessons.catalogue import folders
-    from lessons.loader import load
+@LEARN.verb("moment", Effect.RUNS, Reach.HOME)
+def moment(
+    place: Place,
+    name: NameArgument,
+    at: Annotated[
+        str, typer.Option("--at", metavar="STEP", help="Which experiment. [the one that measures most]")
+    ] = "",
+    result: Annotated[bool, typer.Option("--result", help="With what came of it, not while it runs.")] = False,
+    file: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Where to. [moment.svg in the lesson's folder]")
+    ] = None,
+) -> None:
+    """Draw a lesson's best moment: play it up to an experiment, and keep its screen as a picture (SVG)."""
+    from console.tui.learn.moment import best_step
+    from console.tui.learn.moment import moment as picture_of
+    from lessons.overview import PICTURE
 
-    progress = _progress(place)
-    entries = []
-    for folder in folders():
-        lesson = load(folder)
-        record = progress.lesson(lesson.name)
-        runs_on = "the simulator" if lesson.sandbox.engine == "sim" else "real vLLM"
-        counts = (len(lesson.steps), record.settled(), record.skipped())
-        entries.append(_Entry(lesson.name, lesson.title, lesson.minutes, runs_on, *counts, record.finished))
-    return entries
+    lesson = _lesson(name)
+    into = file or lesson.folder / PICTURE
+
+    async def go() -> bool:
+        picture = await picture_of(lesson, at or best_step(lesson), result=result)
+        try:
+            into.write_text(picture, encoding="utf-8")
+        except OSError as error:
+            raise InvalidRequest(f"{into} cannot be written: {error.strerror or error}", param="out") from None
+        out(str(into))
+        return True
+
+    _run(go)
 
 
 def _progress(place: Place) -> Progress:

@@ -43,6 +43,7 @@ EFFECTS: Final[dict[str, Effect]] = {
     "learn play": RUNS,
     "learn verify": RUNS,
     "learn new": RUNS,
+    "learn moment": RUNS,
     "calibrate": ENDS,
     "key": LOOKS,
     "key list": LOOKS,

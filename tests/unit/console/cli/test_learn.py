@@ -3,6 +3,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from console.plain.terminal import draws
+from lessons.model import Lesson
 from lessons.progress import Progress, State, StepRecord
 from tests.unit.console.conftest import Command
 
@@ -61,3 +65,43 @@ def test_progress_that_cannot_be_read_is_left_alone(inferdeck: Command, home: Pa
     assert ran.code == 1
     assert "is no progress file" in ran.err
     assert (home / "learn.json").read_text() == "?"
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """As on a terminal: which lesson was opened, "" for the list."""
+    found: list[str] = []
+
+    def run(progress: Progress, lesson: Lesson | None = None) -> int:
+        found.append(lesson.name if lesson is not None else "")
+        return 0
+
+    monkeypatch.setattr("console.cli.commands.learn.draws", lambda: True)
+    monkeypatch.setattr("console.tui.learn.app.run", run)
+    return found
+
+
+def test_on_a_terminal_the_screens_open(inferdeck: Command, opened: list[str]) -> None:
+    assert inferdeck("learn").out == ""
+    assert inferdeck("learn", "7").out == ""
+    assert opened == ["", "07-worker-selection"]
+
+
+def test_who_wants_lines_gets_lines(inferdeck: Command, opened: list[str]) -> None:
+    assert "05-kv-cache-fills-up" in inferdeck("learn", "--plain").out
+    assert "05-kv-cache-fills-up" in inferdeck("learn", "-o", "table").out
+    assert inferdeck("learn", "7", "--plain").code == 2, "nobody is here to answer"
+    assert opened == []
+
+
+def test_a_terminal_that_cannot_draw_has_no_screens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("console.plain.terminal.is_terminal", lambda stream: True)
+    assert draws()
+    monkeypatch.setenv("TERM", "dumb")
+    assert not draws()
+
+
+def test_a_moment_is_that_of_an_experiment(inferdeck: Command) -> None:
+    ran = inferdeck("learn", "moment", "7", "--at", "round-robbin")
+    assert ran.code == 3
+    assert "did you mean round-robin?" in ran.err

@@ -11,6 +11,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -59,24 +60,30 @@ class Terminal:
         return self.process.wait(30)
 
 
-@pytest.fixture
-def terminal() -> Iterator[Terminal]:
+@contextmanager
+def in_terminal(script: str, *arguments: str) -> Iterator[Terminal]:
+    """The script, run in a terminal of its own."""
     end, console = pty.openpty()
     termios.tcsetwinsize(console, (30, 100))
     before = termios.tcgetattr(end)
     environ = {**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", SCRIPT]
+    command = [sys.executable, "-c", script, *arguments]
     process = subprocess.Popen(command, stdin=console, stdout=console, stderr=console, env=environ, cwd=ROOT)
-    made = Terminal(process, end, before)
     try:
-        made.until(b"smollm2-1")
-        yield made
+        yield Terminal(process, end, before)
     finally:
         if process.poll() is None:
             process.kill()
             process.wait()
         os.close(console)
         os.close(end)
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    with in_terminal(SCRIPT) as made:
+        made.until(b"smollm2-1")
+        yield made
 
 
 def test_leaving_restores_the_terminal(terminal: Terminal) -> None:

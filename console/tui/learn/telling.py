@@ -1,0 +1,175 @@
+"""The words' side of a lesson, from where its learner stands: lines, and what can be pressed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from console.tui.learn.drawing import (
+    Line,
+    apart_lines,
+    choices,
+    commands,
+    entry,
+    hints,
+    results,
+    scores,
+    verdicts,
+)
+from console.tui.learn.sheets import Kind
+from console.tui.learn.standing import Standing
+from console.tui.render.figures import age
+from console.tui.render.look import Look
+from console.tui.render.markdown import flow, markdown
+from console.tui.render.spans import Span
+from lessons.actions import Inject
+from lessons.model import Check, Do, Lesson, Observe, Predict, Quiz
+from lessons.progress import State
+
+Keys = Sequence[tuple[str, str]]
+
+VIEW_KEYS: Final = (("Tab", "words"), ("Space *", "mark"), ("Enter", "open"), ("a", "running only"))
+WORDS_KEYS: Final = (
+    ("→ ←", "on, back"),
+    ("h", "hint"),
+    ("s", "skip"),
+    ("r", "reset"),
+    ("Tab", "live view"),
+    ("Esc", "leave"),
+)
+"""For the line at the bottom."""
+
+_DOES = {"do": "do it", "observe": "run it", "check": "look whether it is done"}
+
+
+def runs_on(lesson: Lesson) -> str:
+    """What a lesson runs on, before there is a platform that says it."""
+    return "the simulator" if lesson.sandbox.engine == "sim" else "real vLLM"
+
+
+def told(standing: Standing, elsewhere: str, now_mono: float, width: int, look: Look) -> list[Line]:
+    """Everything on the sheet."""
+    if not standing.started:
+        return _starting(standing, now_mono, width, look)
+    kind = standing.shown.kind
+    if kind is Kind.RESULT:
+        return _result(standing, width, look)
+    if kind is Kind.ANSWER:
+        return _answer(standing, width, look)
+    return _page(standing, elsewhere, now_mono, width, look)
+
+
+def _starting(standing: Standing, now_mono: float, width: int, look: Look) -> list[Line]:
+    palette, glyphs = look.palette, look.glyphs
+    lesson = standing.player.lesson
+    about = f"{lesson.minutes} minutes {glyphs.dot} {runs_on(lesson)} {glyphs.dot} seed {lesson.seed}"
+    head = [*flow(lesson.about, width, look), *flow(about, width, look, style=palette.dim)]
+    if standing.trouble is not None:
+        return apart_lines(head, _trouble(standing, width, look))
+    seconds = age(max(0.0, now_mono - standing.since))
+    line: Line = [(f"{glyphs.starting} ", palette.accent), ("its platform starts ", palette.text)]
+    steps = [[*line, (seconds, palette.dim)]]
+    for step in standing.readiness.steps if standing.readiness is not None else ():
+        lead = (f"{glyphs.done} ", palette.good) if step.done else (f"{glyphs.starting} ", palette.accent)
+        words = f"{step.subject}  {step.detail}"
+        steps += flow(words, width, look, lead=lead, style=palette.dim if step.done else palette.text)
+    return apart_lines(head, steps)
+
+
+def _trouble(standing: Standing, width: int, look: Look) -> list[Line]:
+    """Why there is no platform, with the end of the log that tells more."""
+    palette = look.palette
+    error = standing.trouble
+    assert error is not None
+    lines = flow(error.message, width, look, lead=(f"{look.glyphs.failed} ", palette.bad), style=palette.bad)
+    log: list[Line] = [[(text, palette.dim)] for text in getattr(error, "log", [])[-8:]]
+    hint = flow(error.hint, width, look, lead=("hint ", palette.watch)) if error.hint else []
+    return [*lines, *log, *hint]
+
+
+def _page(standing: Standing, elsewhere: str, now_mono: float, width: int, look: Look) -> list[Line]:
+    player, palette = standing.player, look.palette
+    words = markdown(standing.shown.words, width, look)
+    if not standing.asked:
+        return words
+    reply = standing.reply
+    shown = player.hints_shown()
+    message = reply.message if reply.message not in shown else ""
+    said = flow(message, width, look, style=palette.watch) if message else []
+    noted = flow(standing.note, width, look, style=palette.watch) if standing.note else []
+    return apart_lines(
+        words,
+        _question(standing, elsewhere, width, look),
+        verdicts(reply.verdicts, width, look),
+        hints(shown, width, look),
+        said,
+        noted,
+        _doing(standing, now_mono, width, look),
+    )
+
+
+def _question(standing: Standing, elsewhere: str, width: int, look: Look) -> list[Line]:
+    step, draft = standing.player.step, standing.draft
+    if draft is not None and isinstance(step, Predict | Quiz):
+        if not draft.by_number:
+            return choices(draft, width, look)
+        return [entry(draft, step.unit if isinstance(step, Predict) else "", look, open_=standing.answers)]
+    if isinstance(step, Do | Observe):
+        # What is made to fail is for the learner to find.
+        told = (action.told() for action in step.actions if not isinstance(action, Inject))
+        return commands(told, width, look)
+    if isinstance(step, Check) and elsewhere and standing.waits:
+        where = ("Here, or elsewhere: inferdeck …", f"--home {elsewhere}")
+        return [line for each in where for line in flow(each, width, look, style=look.palette.dim)]
+    return []
+
+
+def _doing(standing: Standing, now_mono: float, width: int, look: Look) -> list[Line]:
+    if not standing.doing:
+        return []
+    seconds = age(max(0.0, now_mono - standing.since))
+    words = f"{standing.doing} {seconds}"
+    return flow(words, width, look, lead=(f"{look.glyphs.decoding} ", look.palette.good), style=look.palette.text)
+
+
+def _result(standing: Standing, width: int, look: Look) -> list[Line]:
+    reply = standing.player.results()
+    return apart_lines(
+        results(reply.rows, reply.outcomes, width, look),
+        scores(reply.outcomes, width, look),
+        verdicts([each for each in standing.reply.verdicts if not each.holds], width, look),
+    )
+
+
+def _answer(standing: Standing, width: int, look: Look) -> list[Line]:
+    palette, glyphs = look.palette, look.glyphs
+    step, state = standing.player.step, standing.player.here.state
+    head: list[Span]
+    if state is State.SKIPPED:
+        head = [("skipped: so it is", palette.watch)]
+    elif isinstance(step, Quiz | Check):
+        head = [(f"{glyphs.done} ", palette.good), ("right" if isinstance(step, Quiz) else "done", palette.good)]
+    else:
+        head = [("why", palette.accent)]
+    done = [each for each in standing.reply.verdicts if isinstance(step, Check)]
+    return apart_lines([head], verdicts(done, width, look), markdown(standing.shown.words, width, look))
+
+
+def pressed(standing: Standing) -> Keys:
+    """What can be pressed, the most likely first."""
+    if not standing.started:
+        return (("Enter", "try again"), ("Esc", "leave")) if standing.trouble is not None else (("Esc", "leave"),)
+    if standing.doing:
+        return (("Esc", "leave"),)
+    if not standing.waits:
+        return (("→", "finish" if standing.player.last and not standing.more else "go on"),)
+    step = standing.player.step
+    rest = (*((("h", "hint"),) if step.words.hints else ()), ("s", "skip"))
+    if isinstance(step, Predict | Quiz):
+        draft = standing.draft
+        verb = "commit" if isinstance(step, Predict) else "answer"
+        if draft is None or draft.by_number:
+            return (("0-9", "type"), ("Enter", verb), *rest)
+        return (("a b", "choose"), ("Enter", verb), *rest)
+    live = (("Tab", "live view"),) if isinstance(step, Check) else ()
+    return (("Enter", _DOES[step.kind]), *live, *rest)

@@ -1,0 +1,87 @@
+"""A lesson on the screen, on a real platform: the simulator, through the keys that a learner presses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from console.home import Home
+from console.learn.stage import PlatformStage
+from console.tui.learn.app import LearnApp
+from console.tui.learn.lesson_screen import LessonScreen
+from console.tui.learn.moment import moment
+from console.tui.learn.sheets import Kind
+from console.tui.learn.walk import Walk
+from console.tui.remote import Remote
+from lessons.catalogue import folder_of
+from lessons.loader import load
+from lessons.progress import Progress, State
+
+FULL = load(folder_of("05-kv-cache-fills-up"))
+
+
+async def test_a_lesson_is_played_and_its_platform_is_seen_meanwhile(tmp_path: Path) -> None:
+    progress = Progress.read(tmp_path / "learn.json")
+    words: list[str] = []
+    batch: list[int] = []
+
+    def look(screen: LessonScreen) -> None:
+        if screen.standing.doing:
+            words.append(screen.standing.shown.words)
+            tape = screen.live.engine.steps.tape()
+            batch.append(max((len(step.rows) for step in tape.steps), default=0))
+
+    async with PlatformStage() as stage:
+        remote = Remote(None, stage.target, "there")
+        app = LearnApp(stage, progress, remote, remote, FULL)
+        async with app.run_test(size=(100, 30)) as pilot:
+            walk = Walk(pilot, look)
+            player = await walk.began()
+            home = Home(Path(stage.home))
+            await walk.go_to("over")
+            words.clear()
+            await walk.step()
+            assert set(words) == {"Forty at once, far beyond the cache."}
+            assert max(batch) > 12, "its steps are seen while they are made"
+            await walk.go_to("over", Kind.RESULT)
+            assert all(row.value is not None for row in player.results().rows)
+            await walk.go_to("no such step")
+            assert progress.lesson(FULL.name).finished
+            assert app.is_running, "the list is there"
+        await app.settled()
+        assert home.running() is not None, "the next lesson may have it"
+    record = Progress.read(tmp_path / "learn.json").lesson(FULL.name)
+    assert {step.id: record.of(step.id).state for step in FULL.steps} == {step.id: State.DONE for step in FULL.steps}
+    assert home.running() is None
+    assert not home.leftovers()
+
+
+async def test_esc_in_an_experiment_leaves_nothing_running(tmp_path: Path) -> None:
+    async with PlatformStage() as stage:
+        remote = Remote(None, stage.target, "there")
+        app = LearnApp(stage, Progress.read(tmp_path / "learn.json"), remote, remote)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause()
+            app.open_lesson(FULL.name)
+            walk = Walk(pilot)
+            await walk.began()
+            home = Home(Path(stage.home))
+            await walk.go_to("over")
+            await pilot.press("enter")
+            await pilot.pause(0.2)
+            assert walk.screen is not None
+            assert walk.screen.standing.doing
+            await pilot.press("escape")
+            while stage.running:
+                await pilot.pause(0.05)
+            assert walk.screen is None
+            assert home.running() is None
+            assert not home.leftovers()
+    assert Progress.read(tmp_path / "learn.json").lesson(FULL.name).at == "over"
+
+
+async def test_a_moment_is_a_picture_of_the_running_lesson() -> None:
+    picture = await moment(FULL, "ramp", result=False)
+    assert picture.startswith("<svg")
+    assert "@font-face" not in picture, "nothing is loaded from elsewhere"
+    assert "Twelve" in picture
+    assert "it&#160;runs" in picture

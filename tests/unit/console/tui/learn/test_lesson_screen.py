@@ -1,0 +1,346 @@
+"""A lesson at its keys."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from console.readiness import Readiness, Step
+from console.tui.learn.lesson_screen import LessonScreen
+from console.tui.learn.reset_screen import ResetScreen
+from control_plane.contracts.errors import Unavailable
+from control_plane.contracts.fleet import Event
+from lessons.progress import Progress, State
+from tests.snapshots.lesson_stage import LABEL, LessonStage
+from tests.snapshots.memory import NOW
+from tests.unit.console.tui.learn.harness import NAME, Class, lesson, two_workers
+from tests.unit.console.tui.test_sizes import check
+
+TO_THE_FIRST_QUESTION = ("right", "right")
+TO_THE_EXPERIMENT = (*TO_THE_FIRST_QUESTION, *"0.06", "enter", "b", "enter")
+
+
+def keys(*names: str) -> tuple[str, ...]:
+    return tuple("full_stop" if name == "." else name for name in names)
+
+
+async def to_the_experiment(seen: Class) -> None:
+    await seen.do(*keys(*TO_THE_EXPERIMENT))
+    assert seen.screen.player.step.id == "experiment"
+
+
+async def to_the_repair(seen: Class) -> None:
+    await to_the_experiment(seen)
+    await seen.do("enter", "right", "right", "right", "b", "enter", "right", "enter", "right")
+    assert seen.screen.player.step.id == "repair"
+
+
+async def test_a_lesson_from_its_first_screen_to_its_last(tmp_path: Path) -> None:
+    async with lesson(tmp_path) as seen:
+        assert "One idea." in seen.text
+        await to_the_experiment(seen)
+        await seen.do("enter")
+        assert "time to first token" in seen.text
+        assert "60 ms" in seen.text
+        await seen.do("right", "right", "right")
+        assert "What is asked?" in seen.text
+        await seen.do("a", "enter")
+        assert "The hint for who answers so." in seen.text
+        await seen.do("b", "enter")
+        assert "What is right, and why." in seen.text
+        await seen.do("right", "enter")
+        assert "✓ no worker takes new requests" in seen.text
+        await seen.do("right", "enter")
+        assert "✗ a worker takes new requests: is 0 workers, should be at least 1 worker" in seen.said
+        assert "hint inferdeck get workers shows what is wrong." in seen.said
+        await seen.do("s")
+        assert "skipped: so it is" in seen.text
+        assert "inferdeck uncordon w-1" in seen.text
+        await seen.do("right")
+        assert "What to remember" in seen.text
+        assert "[→] finish" in seen.text
+        await seen.do("right")
+        assert seen.record.finished
+        assert "lessons" in seen.lines[0]
+        assert not seen.stage.closed, "the next lesson may want the same platform"
+    assert Progress.read(tmp_path / "learn.json").lesson(NAME).steps["repair"].state is State.SKIPPED
+
+
+async def test_a_number_is_typed_and_letters_are_still_keys(tmp_path: Path) -> None:
+    async with lesson(tmp_path) as seen:
+        await seen.do(*TO_THE_FIRST_QUESTION)
+        await seen.do("enter")
+        assert "type a number first" in seen.text
+        await seen.do("1", "2", "x", "backspace", "h", "full_stop", "5")
+        assert "> 1.5" in seen.text
+        assert "A hint for who asks for one." in seen.text
+        await seen.do("h")
+        assert "there is no other hint" in seen.text
+        await seen.do("enter")
+        assert seen.record.steps["guess-first"].answer == "1.5"
+        assert seen.screen.player.step.id == "guess-tokens"
+
+
+async def test_what_is_no_number_is_told_and_stays(tmp_path: Path) -> None:
+    async with lesson(tmp_path) as seen:
+        await seen.do(*TO_THE_FIRST_QUESTION, "1", "full_stop", "full_stop", "enter")
+        assert "'1..' is no number" in seen.said
+        assert "> 1.." in seen.text
+
+
+async def test_a_prediction_can_be_changed_until_its_experiment_has_run(tmp_path: Path) -> None:
+    async with lesson(tmp_path) as seen:
+        await to_the_experiment(seen)
+        await seen.do("left", "left")
+        assert "> 0.06" in seen.text
+        await seen.do("backspace", "9", "enter")
+        assert seen.record.steps["guess-first"].answer == "0.09"
+        await seen.do("right", "enter")
+        assert seen.record.steps["experiment"].state is State.DONE
+        await seen.do("left", "left", "left", "9", "enter")
+        assert seen.record.steps["guess-first"].answer == "0.09"
+
+
+async def test_the_result_stands_beside_the_prediction(tmp_path: Path) -> None:
+    async with lesson(tmp_path) as seen:
+        await to_the_experiment(seen)
+        await seen.do("enter")
+        row = next(line for line in seen.lines if "time to first token" in line)
+        assert "60 ms      60 ms" in row
+        tokens = next(line for line in seen.lines if "tokens of the answer" in line)
+        assert " b " in tokens
+        assert "64" in tokens
+        assert "✓ right: b) 64, as many as were asked for" in seen.said
+        await seen.do("right")
+        assert "Why it came out so." in seen.text
+
+
+async def test_an_experiment_wants_its_predictions_first(tmp_path: Path) -> None:
+    async with lesson(tmp_path) as seen:
+        await seen.do(*TO_THE_FIRST_QUESTION, "s")
+        assert seen.record.steps["guess-first"].state is State.SKIPPED
+        assert seen.screen.player.step.id == "guess-tokens"
+        await seen.do("right")
+        assert "commit a prediction first" in seen.said
+        assert seen.screen.player.step.id == "guess-tokens"
+
+
+async def test_while_it_runs_the_words_stay_and_the_view_moves(tmp_path: Path) -> None:
+    async with lesson(tmp_path) as seen:
+        await to_the_experiment(seen)
+        seen.stage.gate.clear()
+        await seen.press("enter")
+        await seen.hear_workers()
+        await seen.pass_time(3.0)
+        assert "Run it." in seen.text
+        assert "it runs: 3s" in seen.text
+        await seen.press("right", "left", "h", "s", "r", "enter")
+        assert "Run it." in seen.text
+        assert isinstance(seen.app.screen, LessonScreen)
+        seen.stage.gate.set()
+        await seen.until(lambda: not seen.standing.busy)
+        assert "measured" in seen.text
+        assert seen.stage.asked.count("1 call (mine)") == 1
+
+
+async def test_leaving_in_the_middle_ends_it_all_and_keeps_the_progress(tmp_path: Path) -> None:
+    stage = LessonStage()
+    async with lesson(tmp_path, stage=stage) as seen:
+        await to_the_experiment(seen)
+        stage.gate.clear()
+        await seen.press("enter", "escape")
+        await seen.app.settled()
+        assert seen.app.return_value == 0
+    stage.gate.set()
+    kept = Progress.read(tmp_path / "learn.json")
+    assert kept.lesson(NAME).at == "experiment"
+    assert kept.lesson(NAME).steps["experiment"].state is State.OPEN
+    async with lesson(tmp_path / "again", progress=kept) as seen:
+        assert "Run it." in seen.text
+
+
+async def test_from_the_list_one_comes_back_to_the_list(tmp_path: Path) -> None:
+    async with lesson(tmp_path, alone=False) as seen:
+        assert "runs on" in seen.text
+        await seen.press("down", "enter")
+        await seen.until(lambda: isinstance(seen.app.screen, LessonScreen) and seen.standing.started)
+        await seen.hear_workers()
+        name = seen.screen.player.lesson.name
+        await seen.do("right", "escape")
+        await seen.until(lambda: seen.stage.closed == 1)
+        assert "runs on" in seen.text
+        assert seen.progress.lesson(name).at
+        await seen.press("escape")
+        assert seen.app.return_value == 0
+
+
+async def test_the_label_is_there_at_all_times(tmp_path: Path) -> None:
+    async with lesson(tmp_path) as seen:
+        assert LABEL in seen.lines[0]
+        for line in ("requests", "workers", "events", "engine w-1", "worker w-1"):
+            await seen.command(line)
+            assert not isinstance(seen.app.screen, LessonScreen)
+            assert LABEL in seen.lines[0]
+            await seen.press("escape")
+            assert isinstance(seen.app.screen, LessonScreen)
+        await seen.press("question_mark")
+        assert LABEL in seen.lines[0]
+
+
+async def test_before_there_is_a_platform_it_says_on_what_it_will_run(tmp_path: Path) -> None:
+    stage = LessonStage()
+    stage.gate.clear()
+    async with lesson(tmp_path, stage=stage, started=False) as seen:
+        await seen.until(lambda: "its platform starts" in seen.text)
+        assert "the simulator" in seen.lines[0]
+        steps = (Step("worker/w-1", True, "ready in 1.2 s"), Step("gateway/g1", False, "starting"))
+        seen.app.readying(Readiness(False, steps))
+        await seen.until(lambda: "✓ worker/w-1 ready in 1.2 s" in seen.said)
+        assert "◌ gateway/g1 starting" in seen.said
+        await seen.press("right", "enter", "h", "s", "r", "v")
+        assert "its platform starts" in seen.text
+        stage.gate.set()
+        await seen.until(lambda: seen.standing.started)
+        assert "One idea." in seen.text
+
+
+async def test_a_platform_that_does_not_come_says_why_and_can_be_tried_again(tmp_path: Path) -> None:
+    stage = LessonStage()
+    stage.refuses = Unavailable("no room for a worker", hint="inferdeck doctor")
+    async with lesson(tmp_path, stage=stage, started=False) as seen:
+        await seen.until(lambda: "no room for a worker" in seen.said)
+        assert "inferdeck doctor" in seen.text
+        assert "[Enter] try again" in seen.text
+        stage.refuses = None
+        await seen.press("enter")
+        await seen.until(lambda: seen.standing.started)
+        assert "One idea." in seen.text
+
+
+async def test_what_fails_meanwhile_is_told_as_the_console_tells_it(tmp_path: Path) -> None:
+    async with lesson(tmp_path) as seen:
+        await to_the_experiment(seen)
+        seen.stage.breaks = Unavailable("the workers did not come", hint="inferdeck doctor")
+        await seen.do("enter")
+        assert "✗ the workers did not come; inferdeck doctor" in seen.text
+        assert seen.record.steps["experiment"].state is State.OPEN
+        seen.stage.breaks = None
+        await seen.do("enter")
+        assert seen.record.steps["experiment"].state is State.DONE
+
+
+async def test_progress_that_cannot_be_kept_is_told(tmp_path: Path) -> None:
+    async with lesson(tmp_path) as seen:
+        await seen.do(*TO_THE_FIRST_QUESTION, "1")
+        (tmp_path / "learn.json").unlink()
+        seen.progress.path = tmp_path / "learn.json" / "nowhere"
+        (tmp_path / "learn.json").write_text("")
+        await seen.do("enter")
+        assert "learn.json/nowhere cannot be" in seen.text
+        await seen.do("h", "left")
+        assert seen.app.is_running
+
+
+async def test_a_reset_asks_first(tmp_path: Path) -> None:
+    async with lesson(tmp_path) as seen:
+        await to_the_experiment(seen)
+        await seen.press("r")
+        assert isinstance(seen.app.screen, ResetScreen)
+        assert "3 of 8 steps" in seen.words
+        await seen.press("n")
+        assert seen.screen.player.step.id == "experiment"
+        await seen.press("r", "y")
+        await seen.until(lambda: seen.standing.started)
+        assert seen.screen.player.step.id == "idea"
+        assert not seen.record.settled()
+        assert seen.stage.asked.count("start sim 1") == 2
+
+
+async def test_the_live_view_is_an_operators(tmp_path: Path) -> None:
+    async with lesson(tmp_path) as seen:
+        await to_the_repair(seen)
+        assert "workers" in seen.text
+        await seen.press("tab", "down", "ctrl+o")
+        assert "Cordon worker w-2" in seen.text
+        await seen.press("y")
+        await seen.until(lambda: ("cordon", "w-2") in [done[:2] for done in seen.platform.done])
+        assert isinstance(seen.app.screen, LessonScreen)
+        await seen.press("enter")
+        assert "worker ▸ w-2" in seen.text
+        await seen.press("escape", "escape")
+        assert not seen.screen.looks
+        seen.stage.cordoned = False
+        await seen.do("enter")
+        assert "✓ done" in seen.text
+        assert "A cordon holds until somebody takes it back." in seen.said
+
+
+async def test_what_was_made_to_fail_is_for_the_learner_to_find(tmp_path: Path) -> None:
+    async with lesson(tmp_path) as seen:
+        events = tuple(
+            Event(number, NOW + number, kind, "worker/w-2", words)
+            for number, (kind, words) in enumerate([("failure_injected", "made to fail"), ("cordoned", "taken out")], 1)
+        )
+        await seen.hear(replace(two_workers(), events=events))
+        await seen.command("events")
+        assert "made to fail" in seen.text
+        await seen.press("escape")
+        while seen.screen.live.pin.view != "events":
+            await seen.press("v")
+        assert "taken out" in seen.text
+        assert "made to fail" not in seen.text
+
+
+async def test_the_live_view_can_be_turned(tmp_path: Path) -> None:
+    async with lesson(tmp_path) as seen:
+        shown = []
+        for _ in range(4):
+            shown.append(seen.screen.live.pin.view)
+            await seen.press("v")
+        assert sorted(shown) == ["engine", "events", "requests", "workers"]
+        await seen.press("v")
+        turned = seen.screen.live.pin
+        await seen.do("right")
+        assert seen.screen.live.pin == turned, "it is the same step"
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (96, 24), (160, 48)])
+async def test_every_size(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with lesson(tmp_path, size=size) as seen:
+        check(seen)
+        await to_the_repair(seen)
+        for _ in range(4):
+            check(seen)
+            await seen.press("v")
+        await seen.do("enter", "s")
+        check(seen)
+        assert "skipped" in seen.text
+
+
+async def test_resizing_and_too_small(tmp_path: Path) -> None:
+    async with lesson(tmp_path) as seen:
+        await to_the_experiment(seen)
+        for size in ((40, 10), (1, 1), (80, 24), (200, 16), (60, 60)):
+            await seen.pilot.resize_terminal(*size)
+            await seen.settle()
+            check(seen)
+            await seen.press("v")
+        assert "Run it." in seen.text
+
+
+async def test_a_sheet_that_is_longer_than_its_place_is_read_in_parts(tmp_path: Path) -> None:
+    async with lesson(tmp_path, size=(60, 16)) as seen:
+        await to_the_repair(seen)
+        await seen.do("h", "h", "enter")
+        assert "[→] more of it" in seen.text
+        first = seen.text
+        read = first
+        while "more of it" in seen.text:
+            await seen.do("right")
+            read += seen.text
+        assert seen.screen.player.step.id == "repair"
+        assert "should be at least 1 worker" in " ".join(read.split())
+        await seen.do(*["left"] * read.count("more of it"))
+        assert seen.text == first

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from console.tui.learn.pin import VIEWS, Pin, pinned
+from lessons.catalogue import folders
+from lessons.loader import load
+from tests.unit.console.tui.learn.test_draft import EVERY_KIND
+from tests.unit.lessons.folders import lesson_folder
+
+
+def test_each_step_of_a_fleet_looks_at_what_it_is_about() -> None:
+    lesson = load(EVERY_KIND)
+    pins = {step.id: pinned(lesson, index) for index, step in enumerate(lesson.steps)}
+    assert pins["idea"] == Pin("workers"), "nothing is looked at before it: what will be"
+    assert pins["inside"] == Pin("engine", "w-1")
+    assert pins["guess-full"] == pins["experiment"] == pins["why"] == Pin("workers")
+    assert pins["repair"] == pins["remember"] == Pin("workers")
+
+
+def test_of_one_worker_the_inside_is_looked_at(tmp_path: Path) -> None:
+    measure = 'name = "first"\nlabel = "time to first token"\nof = "ttft"\ncalls = "mine"'
+    inside = 'name = "first"\nlabel = "KV cache"\nof = "kv_peak"'
+    outside = load(lesson_folder(tmp_path / "a"))
+    lesson = load(lesson_folder(tmp_path / "b", {measure: inside}))
+    at = [step.id for step in lesson.steps].index("experiment")
+    assert pinned(outside, at) == Pin("requests")
+    assert pinned(lesson, at) == Pin("engine", "w-1")
+    assert pinned(lesson, 1) == Pin("engine", "w-1"), "what a prediction is about"
+    repair = [step.id for step in lesson.steps].index("repair")
+    assert pinned(lesson, repair) == Pin("workers")
+
+
+@pytest.mark.parametrize("folder", folders(), ids=lambda folder: folder.name)
+def test_every_step_of_every_lesson_has_a_view_that_there_is(folder: Path) -> None:
+    lesson = load(folder)
+    workers = {f"w-{number}" for number in range(1, lesson.sandbox.replicas + 1)}
+    for index in range(len(lesson.steps)):
+        pin = pinned(lesson, index)
+        assert pin.view in VIEWS
+        assert (pin.of in workers) if pin.view == "engine" else True
