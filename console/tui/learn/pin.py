@@ -30,6 +30,9 @@ _INSIDE: Final = frozenset(
 )
 """Measures of what an engine does."""
 
+_CALLS: Final = frozenset({"ttft", "gap", "duration", "ended", "error", "tokens", "share", "skew"})
+_OF_OTHERS: Final = frozenset({"measured", "ratio"})
+
 
 @dataclass(frozen=True, slots=True)
 class Pin:
@@ -66,11 +69,14 @@ def _first() -> str:
     return f"{POOL}-1"
 
 
-def _measured(lesson: Lesson, step: Observe) -> Pin:
+def _measured(lesson: Lesson, step: Observe) -> Pin | None:
+    """Measures of neither engines nor calls leave the view where it is."""
     if lesson.sandbox.replicas > 1:
         return Pin("workers")
-    inside = any(each.measure.word in _INSIDE for each in step.measures)
-    return Pin("engine", _first()) if inside else Pin("requests")
+    words = {each.measure.word for each in step.measures} - _OF_OTHERS
+    if words & _INSIDE:
+        return Pin("engine", _first())
+    return Pin("requests") if words and words <= _CALLS else None
 
 
 def _acted(lesson: Lesson, actions: Sequence[Action]) -> Pin | None:

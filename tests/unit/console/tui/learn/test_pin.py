@@ -29,6 +29,13 @@ def test_of_one_worker_the_inside_is_looked_at(tmp_path: Path) -> None:
     assert pinned(outside, at) == Pin("requests")
     assert pinned(lesson, at) == Pin("engine", "w-1")
     assert pinned(lesson, 1) == Pin("engine", "w-1"), "what a prediction is about"
+    other = 'name = "first"\nlabel = "workers that are cordoned"\nof = "cordoned"\nworker = "w-1"'
+    show = '[[step]]\nkind = "show"\nid = "look"\nview = "events"\n\n[[step]]\nkind = "predict"\nid = "guess-tokens"'
+    changes = {measure: other, '[[step]]\nkind = "predict"\nid = "guess-tokens"': show}
+    words = {"# guess-tokens": "# look\nLook.\n\n# guess-tokens"}
+    neither = load(lesson_folder(tmp_path / "c", changes, words))
+    at = [step.id for step in neither.steps].index("experiment")
+    assert pinned(neither, at) == Pin("events"), "what was looked at before"
     repair = [step.id for step in lesson.steps].index("repair")
     assert pinned(lesson, repair) == Pin("workers")
 
