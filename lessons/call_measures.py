@@ -57,7 +57,7 @@ class Stall:
     calls: str = ""
 
     def read(self, seen: Observation) -> Value | None:
-        gaps = [gap for call in _of(seen, self.calls) for gap in call.gaps_s]
+        gaps = [gap for call in calls_of(seen, self.calls) for gap in call.gaps_s]
         typical = statistic(gaps, "p50")
         return max(gaps) / typical if typical else None
 

@@ -22,8 +22,8 @@ class CallSeen:
     the last one that had it, empty where none had; ``retries``: how often it went on at another. ``status`` is HTTP's,
     0 where there was no answer; the names in ``headers`` are in lower case. ``events``: those of a stream, with the
     last one that says that it is over; 0 where the answer came in one piece. ``finish``: why the answer ended.
-    ``stages_s``: where its time went, in seconds, in their order. ``request_id`` is the call's name in the platform, and
-    in engine steps.
+    ``stages_s``: where its time went, in seconds, in their order. ``request_id`` is the call's name in the platform,
+    and in engine steps.
     """
 
     name: str

@@ -313,7 +313,7 @@ class PlatformStage:
 
     async def show(self, view: View, of: str) -> tuple[str, ...]:
         async with self._client() as client:
-            if view in ("workers", "requests", "blocks", "events"):
+            if view in ("workers", "requests", "blocks", "steps", "events"):
                 return await view_lines(client, view, of)
             return await call_view_lines(client, view, of, self._on, self._calls)
 
