@@ -18,7 +18,7 @@ from console.tui.learn.desk import Doing, desk_of
 from console.tui.learn.drawing import Line, dots, prompt
 from console.tui.learn.live_pane import LivePane
 from console.tui.learn.messages import Outcome
-from console.tui.learn.pin import pinned
+from console.tui.learn.pin import TOLD, pinned
 from console.tui.learn.reset_screen import ResetScreen
 from console.tui.learn.standing import Standing
 from console.tui.learn.telling import VIEW_KEYS, WORDS_KEYS, pressed, runs_on, told
@@ -36,7 +36,7 @@ from console.tui.widgets.table import Table
 from control_plane.contracts.errors import InferDeckError
 from lessons.actions import POOL
 from lessons.answers import Misread
-from lessons.model import Check, Predict
+from lessons.model import Check, Predict, Show
 from lessons.player import NotYet, Player, Reply
 
 WIDE_FROM = 96
@@ -115,6 +115,7 @@ class LessonScreen(DeckScreen):
         self.standing.started, self.standing.busy = True, False
         self.standing.arrive()
         self._turn()
+        self._tell()
         self._repaint()
 
     def came(self, outcome: Outcome) -> None:
@@ -123,12 +124,15 @@ class LessonScreen(DeckScreen):
         standing.busy, standing.doing = False, ""
         if isinstance(outcome, Reply):
             standing.settle(outcome)
+            if outcome.view:
+                self.live.told = outcome.view
         elif outcome is False:
             desk_of(self).finish()
             return
         else:
             standing.arrive()
             self._turn()
+            self._tell()
         self._repaint()
 
     def failed(self, error: InferDeckError, *, starting: bool) -> None:
@@ -227,8 +231,9 @@ class LessonScreen(DeckScreen):
         self._repaint()
 
     def on_paste(self, event: events.Paste) -> None:
-        if self.standing.draft is not None and self.standing.answers:
-            self.standing.draft.paste(event.text)
+        draft = self.standing.draft
+        if draft is not None and self.standing.answers:
+            draft.paste(event.text)
             self._repaint()
 
     def action_choose(self, by: int) -> None:
@@ -315,6 +320,7 @@ class LessonScreen(DeckScreen):
                 if self.player.back():
                     standing.arrive(at_end=True)
                     self._turn()
+                    self._tell()
         self._repaint()
 
     def action_hint(self) -> None:
@@ -326,9 +332,8 @@ class LessonScreen(DeckScreen):
         self._repaint()
 
     def action_skip(self) -> None:
-        standing = self.standing
-        if standing.started and not standing.busy and standing.waits:
-            self._do(self._skipped, "skipped, and done for you:" if standing.acts else "")
+        if self.standing.started and not self.standing.busy and self.standing.waits:
+            self._do(self._skipped, "skipped, and done for you:" if self.standing.acts else "")
 
     async def _skipped(self) -> Outcome:
         """What was skipped is told on a sheet; where nothing is to be told, the lesson goes on."""
@@ -343,9 +348,9 @@ class LessonScreen(DeckScreen):
         looked = self.looks
         self.live.next_view(f"{POOL}-1")
         self._watch()
-        self._repaint()
         if looked:
             self.set_focus(self.live.keys_to)
+        self._repaint()
 
     def action_running_only(self) -> None:
         self.live.running_only = not self.live.running_only
@@ -356,12 +361,12 @@ class LessonScreen(DeckScreen):
         self._repaint()
 
     def action_back(self) -> None:
-        if self.looks and not self.needle:
-            if not self.live.unmark():
-                self.set_focus(None)
-            self._repaint()
-        else:
+        if not self.looks or self.needle:
             super().action_back()
+            return
+        if not self.live.unmark():
+            self.set_focus(None)
+        self._repaint()
 
     def focus_body(self) -> None:
         self.set_focus(self.live.keys_to if self.needle else None)
@@ -387,6 +392,12 @@ class LessonScreen(DeckScreen):
             # What can be repaired is what still runs.
             self.live.running_only = isinstance(self.player.step, Check)
         self._watch()
+
+    def _tell(self) -> None:
+        """Ask for the lines of a view that is told."""
+        if isinstance(self.player.step, Show) and self.live.pin.view == TOLD:
+            self.live.told = ()
+            self._do(self.player.show, "")
 
     def _watch(self) -> None:
         deck_of(self).watch_steps(self.step_target, self)

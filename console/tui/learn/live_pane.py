@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widget import Widget
 
 from console.tui.deck import deck_of
-from console.tui.learn.pin import VIEWS, Pin
+from console.tui.learn.pin import TOLD, VIEWS, Pin
 from console.tui.live.board import View
 from console.tui.messages import Stepped
 from console.tui.order import Verb
@@ -32,6 +33,7 @@ _TITLES = {
     "requests": "requests",
     "engine": "engine {of}: batch and KV blocks",
     "events": "events, the newest on top",
+    TOLD: "{of}",
 }
 
 
@@ -46,6 +48,7 @@ class LivePane(Vertical):
         self._one = workers == 1
         self.pin = Pin("workers")
         self.running_only = False
+        self.told: tuple[str, ...] = ()
         self._view: View | None = None
 
     def compose(self) -> ComposeResult:
@@ -56,6 +59,7 @@ class LivePane(Vertical):
         yield request_table(of_one_worker=self._one)
         yield EngineView(map_share=2)
         yield event_table()
+        yield Lines(name="told")
 
     def on_mount(self) -> None:
         self._arrange(empty=True)
@@ -69,7 +73,7 @@ class LivePane(Vertical):
         """Which part of the view moves and marks."""
         if self.pin.view == "engine":
             return self.engine.grid
-        return self._table(self.pin.view)
+        return self._table(self.pin.view if self.pin.view in VIEWS else VIEWS[0])
 
     def _table(self, name: str) -> Table[object]:
         return self.query_one(f"#{name}", Table)
@@ -83,7 +87,8 @@ class LivePane(Vertical):
 
     def next_view(self, worker_id: str) -> None:
         """The next of the views; an engine is that of ``worker_id``."""
-        view = VIEWS[(VIEWS.index(self.pin.view) + 1) % len(VIEWS)]
+        here = self.pin.view
+        view = VIEWS[(VIEWS.index(here) + 1) % len(VIEWS)] if here in VIEWS else VIEWS[0]
         self.turn(Pin(view, worker_id if view == "engine" else ""))
 
     def take(self, news: Stepped) -> bool:
@@ -113,6 +118,9 @@ class LivePane(Vertical):
             if not self.engine.grid.has_focus:
                 self.engine.grid.to_top()
             self.engine.show(view)
+        elif self.pin.view == TOLD:
+            text = deck_of(self).look.palette.text
+            self.query_one("#told", Lines).put([[(f" {Text.from_ansi(line).plain}", text)] for line in self.told])
         else:
             self._table("events").show(view.events[::-1], view)
 
@@ -144,6 +152,7 @@ class LivePane(Vertical):
             self._table("requests"): None if view == "requests" else 0,
             self.engine: None if view == "engine" else 0,
             self._table("events"): None if view == "events" else 0,
+            self.query_one("#told"): max(0, left) if view == TOLD else 0,
         }
         for widget, height in rows.items():
             widget.display = height is None or height > 0
@@ -158,7 +167,7 @@ class LivePane(Vertical):
         if self.pin.view == "engine":
             return [self.pin.of] if verb is not Verb.CANCEL else self._under_cursor(view)
         noun = {"workers": "worker", "requests": "request"}.get(self.pin.view)
-        return self._table(self.pin.view).selection if noun == verb.noun else ()
+        return self._table(self.pin.view).selection if noun is not None and noun == verb.noun else ()
 
     def _under_cursor(self, view: View) -> Sequence[str]:
         found = self.engine.grid.current

@@ -12,6 +12,9 @@ from lessons.model import Check, Do, Lesson, Observe, Predict, Show, Step
 VIEWS: Final = ("workers", "requests", "engine", "events")
 """The live views that a learner can turn to."""
 
+TOLD: Final = "told"
+"""What no live view shows: a lesson's own lines, of one call, of a text, or for another program."""
+
 _ENGINE: Final = frozenset({"blocks", "steps"})
 """Words of a lesson for what is seen inside an engine."""
 
@@ -26,32 +29,73 @@ _INSIDE: Final = frozenset(
         "preemptions",
         "engine_tokens",
         "step_time",
+        "steps",
+        "chunk",
+        "rate",
+        "left_out",
+        "steps_after",
+        "fixed_steps",
+        "block_size",
+        "table_blocks",
+        "slack",
+        "reserved",
+        "pieces",
+        "shared",
+        "new_blocks",
+        "cached_free",
     }
 )
 """Measures of what an engine does."""
 
-_CALLS: Final = frozenset({"ttft", "gap", "duration", "ended", "error", "tokens", "share", "skew"})
+_CALLS: Final = frozenset(
+    {
+        "ttft",
+        "gap",
+        "stall",
+        "duration",
+        "ended",
+        "error",
+        "tokens",
+        "share",
+        "skew",
+        "hit_rate",
+        "status",
+        "tokens_left",
+        "requests_left",
+        "retry_after",
+        "reached",
+        "requests",
+        "stage_time",
+        "longest_stage",
+        "stream_events",
+        "finish",
+    }
+)
 _OF_OTHERS: Final = frozenset({"measured", "ratio"})
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """``view`` is one of VIEWS; ``of`` the worker whose engine it is."""
+    """``view`` is one of VIEWS, ``of`` the worker whose engine it is; or TOLD, ``of`` the lesson's word for it."""
 
     view: str
     of: str = ""
 
 
 def pinned(lesson: Lesson, index: int) -> Pin:
-    """The step's own view; else what is looked at before it, and at the beginning what will be."""
+    """The step's own view; else what is looked at before it, and at the beginning what will be. What is told is only
+    its own step's."""
     order = (*range(index, -1, -1), *range(index + 1, len(lesson.steps)))
-    found = (_own(lesson, lesson.steps[each]) for each in order)
-    return next((pin for pin in found if pin is not None), Pin("workers"))
+    found = ((each, _own(lesson, lesson.steps[each])) for each in order)
+    fits = (pin for each, pin in found if pin is not None and (pin.view != TOLD or each == index))
+    return next(fits, Pin("workers"))
 
 
 def _own(lesson: Lesson, step: Step) -> Pin | None:
     if isinstance(step, Show):
-        return Pin("engine", step.of or _first()) if step.view in _ENGINE else Pin(_known(step.view), step.of)
+        if step.view in _ENGINE:
+            return Pin("engine", step.of or _first())
+        return Pin(step.view, step.of) if step.view in VIEWS else Pin(TOLD, step.view)
     if isinstance(step, Predict):
         return _own(lesson, lesson.step(step.about))
     if isinstance(step, Observe):
@@ -59,10 +103,6 @@ def _own(lesson: Lesson, step: Step) -> Pin | None:
     if isinstance(step, Do):
         return _acted(lesson, step.actions)
     return _acted(lesson, step.reference) if isinstance(step, Check) else None
-
-
-def _known(view: str) -> str:
-    return view if view in VIEWS else "workers"
 
 
 def _first() -> str:

@@ -17,6 +17,7 @@ from tests.snapshots.lesson_stage import LABEL, LessonStage
 from tests.snapshots.memory import NOW
 from tests.unit.console.tui.learn.harness import NAME, Class, lesson, two_workers
 from tests.unit.console.tui.test_sizes import check
+from tests.unit.lessons.folders import lesson_folder
 
 TO_THE_FIRST_QUESTION = ("right", "right")
 TO_THE_EXPERIMENT = (*TO_THE_FIRST_QUESTION, *"0.06", "enter", "b", "enter")
@@ -66,6 +67,27 @@ async def test_a_lesson_from_its_first_screen_to_its_last(tmp_path: Path) -> Non
         assert "lessons" in seen.lines[0]
         assert not seen.stage.closed, "the next lesson may want the same platform"
     assert Progress.read(tmp_path / "learn.json").lesson(NAME).steps["repair"].state is State.SKIPPED
+
+
+async def test_a_view_that_no_widget_has_is_told(tmp_path: Path) -> None:
+    show = '[[step]]\nkind = "show"\nid = "look"\nview = "client"\n\n[[step]]\nkind = "predict"\nid = "guess-tokens"'
+    folder = lesson_folder(
+        tmp_path / "told",
+        {'[[step]]\nkind = "predict"\nid = "guess-tokens"': show},
+        {"# guess-tokens": "# look\nLook.\n\n# guess-tokens"},
+    )
+    async with lesson(tmp_path, folder=folder) as seen:
+        await seen.do(*keys(*TO_THE_FIRST_QUESTION, *"0.06", "enter"))
+        assert seen.screen.player.step.id == "look"
+        assert seen.screen.live.told == ("client ",)
+        assert "client" in seen.text
+        await seen.do("v")
+        assert seen.screen.live.pin.view == "workers"
+        await seen.do("right")
+        assert seen.screen.live.pin.view == "requests"
+        await seen.do("left")
+        assert seen.screen.live.pin.view == "told"
+        assert seen.screen.live.told == ("client ",)
 
 
 async def test_a_number_is_typed_and_letters_are_still_keys(tmp_path: Path) -> None:
@@ -333,7 +355,7 @@ async def test_resizing_and_too_small(tmp_path: Path) -> None:
 async def test_a_sheet_that_is_longer_than_its_place_is_read_in_parts(tmp_path: Path) -> None:
     async with lesson(tmp_path, size=(60, 16)) as seen:
         await to_the_repair(seen)
-        await seen.do("h", "h", "enter")
+        await seen.do("enter", "h", "h")
         assert "[→] more of it" in seen.text
         first = seen.text
         read = first
