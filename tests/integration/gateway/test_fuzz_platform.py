@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import pytest
 import schemathesis
 import uvloop
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from schemathesis import checks
 
@@ -50,7 +50,8 @@ class Background:
 
     async def _start(self) -> Platform:
         for name in ("a", "b"):
-            worker = scripted_worker(worker_id=name, max_context=256, delay_s=0.0)
+            # Room for the longest script, 96 bytes in hexadecimal, and its answer, a token a byte.
+            worker = scripted_worker(worker_id=name, max_context=512, delay_s=0.0)
             self.workers.append(await self._stack.enter_async_context(worker))
         routed = await self._stack.enter_async_context(routing(self.workers))
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="inferdeck-test-")))
@@ -165,6 +166,7 @@ def test_f1_any_cut_of_any_text_is_the_text(
 
 
 @given(FEW_LETTERS, STOPS, CUTS)
+@example("😀" * 24, ["é"], [*range(1, 96, 12)])
 @bounded(100)
 def test_f2_a_stop_cuts_where_reading_by_character_does(
     platform: Background, text: str, stops: list[str], cuts: list[int]
