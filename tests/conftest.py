@@ -44,11 +44,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(
         key=lambda item: (
             not _on_real_vllm(item),
-            not _plays_a_lesson(item),
-            not item.nodeid.startswith(_STARTS_PROCESSES),
             item.get_closest_marker("forks") is None,
             "asker" not in getattr(item, "fixturenames", ()),
             item.get_closest_marker("core_here") is not None,
+            not _plays_a_lesson(item),
+            not item.nodeid.startswith(_STARTS_PROCESSES),
         )
     )
     for item in items:
