@@ -29,6 +29,9 @@ UNKNOWN_S = 0.25
 STALE_S = 10.0
 """How long a valid key stays good while the store hangs or fails."""
 
+FIRST_S = 10.0
+"""How long the first reading may take: a gateway that has just begun has nothing that could do meanwhile."""
+
 _REFRESH_S = 0.5
 _HANGS_S = 0.5
 _WAITING = 256
@@ -85,7 +88,7 @@ class KeyGate:
             raise Unavailable("API keys cannot be checked at the moment.", reason=DropReason.NO_CAPACITY)
         self._waiting.append(resume)
         if self._alarm is None:
-            self._alarm = asyncio.get_running_loop().call_later(_HANGS_S, self._wake)
+            self._alarm = asyncio.get_running_loop().call_later(self._patience_s, self._wake)
         return None
 
     @property
@@ -98,10 +101,14 @@ class KeyGate:
             self._alarm.cancel()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
+    @property
+    def _patience_s(self) -> float:
+        return FIRST_S if self._good_at == -math.inf else _HANGS_S
+
     def _refresh(self, now: float) -> bool:
         """Read the store, unless that is being done or was tried just now; False where it will not answer soon."""
         if self._started_at is not None:
-            return now - self._started_at <= _HANGS_S
+            return now - self._started_at <= self._patience_s
         if now - self._ended_at <= UNKNOWN_S:
             return False
         self._started_at = now

@@ -254,3 +254,20 @@ async def test_those_that_wait_for_a_store_are_not_kept_waiting(rig: Rig, clock:
     finally:
         rig.keys.hold.set()
     await rig.quiet()
+
+
+async def test_whoever_comes_before_the_first_reading_waits_for_it(rig: Rig, clock: Clock) -> None:
+    rig.keys.hold = threading.Event()
+    heard = asyncio.Event()
+    try:
+        assert rig.gate.check(b"Bearer good", heard.set) is None
+        clock.now += 5.0
+        assert rig.now(b"Bearer good") == "later"
+        clock.now += auth.FIRST_S
+        with pytest.raises(Unavailable):
+            rig.now(b"Bearer good")
+    finally:
+        rig.keys.hold.set()
+    async with asyncio.timeout(10):
+        await heard.wait()
+    assert rig.now(b"Bearer good") == "key-1"
