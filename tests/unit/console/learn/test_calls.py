@@ -66,7 +66,7 @@ async def test_a_caller_goes_on_at_another_address() -> None:
         await caller.start(Calls((Shape("x"),)))
         caller.move(Endpoint.parse(other.url))
         await caller.start(Calls((Shape("x"),)))
-        seen = [made.seen("") for made in caller.ended]
+        seen = [made.seen(None) for made in caller.ended]
         await caller.close()
     assert heard == ["first", "second"]
     assert [call.request_id for call in seen] == ["s-1-x", "s-2-x"]
