@@ -62,7 +62,7 @@ async def test_a_caller_goes_on_at_another_address() -> None:
         await call.answer(["a"])
 
     async with serving(first) as one, serving(second) as other:
-        caller = Caller(Endpoint.parse(one.url), {"": "key"}, "m", "s")
+        caller = Caller(Endpoint.parse(one.url), Keyring("key"), "m", "s")
         await caller.start(Calls((Shape("x"),)))
         caller.move(Endpoint.parse(other.url))
         await caller.start(Calls((Shape("x"),)))
