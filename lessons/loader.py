@@ -47,7 +47,6 @@ VIEWS: tuple[str, ...] = get_args(View)
 class _Head:
     title: str
     minutes: int
-    concepts: tuple[int, ...]
     about: str
     seed: int = 0
 
@@ -74,6 +73,12 @@ class _Answer:
 class _Showing:
     view: str
     of: str = ""
+    concepts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Teaching:
+    concepts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +159,6 @@ class _Reading:
             title=head.title,
             about=head.about,
             minutes=head.minutes,
-            concepts=head.concepts,
             seed=head.seed,
             sandbox=sandbox,
             steps=tuple(step for step in steps if step is not None),
@@ -196,18 +200,19 @@ class _Reading:
             if found is not None:
                 if found.view not in VIEWS:
                     self.blame((*path, "view"), f"unknown view {found.view!r}; {nearest(found.view, VIEWS)}")
-                made = Show(step_id, words, found.view, found.of)  # type: ignore[arg-type]  # checked just now
+                made = Show(step_id, words, found.view, found.of, found.concepts)  # type: ignore[arg-type]  # checked just now
         elif kind == "do":
-            self._only(path, raw, ("action", "expect"))
-            made = Do(step_id, words, self._actions(path, raw, "action"), self._expects(path, raw))
+            self._only(path, raw, ("concepts", "action", "expect"))
+            actions, expects = self._actions(path, raw, "action"), self._expects(path, raw)
+            made = Do(step_id, words, actions, expects, self._concepts(path, raw))
         elif kind == "observe":
-            self._only(path, raw, ("action", "measure", "expect"))
+            self._only(path, raw, ("concepts", "action", "measure", "expect"))
             actions, measures = self._actions(path, raw, "action"), self._measurings(path, raw)
-            made = Observe(step_id, words, actions, measures, self._expects(path, raw))
+            made = Observe(step_id, words, actions, measures, self._expects(path, raw), self._concepts(path, raw))
         elif kind == "check":
-            self._only(path, raw, ("probe", "expect", "reference"))
+            self._only(path, raw, ("concepts", "probe", "expect", "reference"))
             reference, probe = self._actions(path, raw, "reference"), self._actions(path, raw, "probe")
-            made = Check(step_id, words, self._expects(path, raw), reference, probe)
+            made = Check(step_id, words, self._expects(path, raw), reference, probe, self._concepts(path, raw))
         elif kind == "quiz":
             self._only(path, raw, ("option",))
             made = Quiz(step_id, words, self._options(path, raw))
@@ -231,6 +236,10 @@ class _Reading:
         for name in raw:
             if name not in every:
                 self.blame((*path, name), f"unknown key {name!r}; {nearest(name, every)}")
+
+    def _concepts(self, path: KeyPath, raw: Mapping[str, Any]) -> tuple[int, ...]:
+        found = read_table(_Teaching, {k: v for k, v in raw.items() if k == "concepts"}, path, self.blame)
+        return found.concepts if found is not None else ()
 
     def _tables(self, path: KeyPath, raw: Mapping[str, Any], key: str) -> list[tuple[KeyPath, Mapping[str, Any]]]:
         entries = raw.get(key, [])

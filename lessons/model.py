@@ -79,6 +79,7 @@ class Show:
     words: Words
     view: View
     of: str = ""
+    concepts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,7 @@ class Do:
     words: Words
     actions: tuple[Action, ...]
     expects: tuple[Expect, ...] = ()
+    concepts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ class Observe:
     actions: tuple[Action, ...]
     measures: tuple[Measuring, ...]
     expects: tuple[Expect, ...] = ()
+    concepts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,7 @@ class Check:
     expects: tuple[Expect, ...]
     reference: tuple[Action, ...]
     probe: tuple[Action, ...] = ()
+    concepts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,20 +150,22 @@ class Quiz:
 
 Step = Reveal | Show | Do | Predict | Observe | Check | Quiz
 
+Live = Show | Do | Observe | Check
+"""The steps on the running system. Their ``concepts`` are those that they show: numbers of ``CONCEPTS``, from 1."""
+
 KINDS: dict[str, type[Step]] = {kind.kind: kind for kind in (Reveal, Show, Do, Predict, Observe, Check, Quiz)}
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """``name`` is its folder's, like ``07-worker-selection``; ``concepts`` are rows of the platform's concepts.
-    ``seed`` decides lengths' order and arrivals, so a class with the same seed sees like numbers."""
+    """``name`` is its folder's, like ``07-worker-selection``. ``seed`` decides lengths' order and arrivals, so a class
+    with the same seed sees like numbers."""
 
     name: str
     folder: Path
     title: str
     about: str
     minutes: int
-    concepts: tuple[int, ...]
     seed: int
     sandbox: Sandbox
     steps: tuple[Step, ...]
@@ -167,6 +173,11 @@ class Lesson:
     @property
     def number(self) -> int:
         return int(self.name.partition("-")[0])
+
+    @property
+    def concepts(self) -> tuple[int, ...]:
+        """Those of its steps, in the steps' order."""
+        return tuple(dict.fromkeys(each for step in self.steps if isinstance(step, Live) for each in step.concepts))
 
     def step(self, step_id: str) -> Step:
         return next(step for step in self.steps if step.id == step_id)

@@ -11,13 +11,13 @@ from control_plane.contracts.toml_places import KeyPath
 from lessons.actions import NO_KEYS, Action, Calls, EngineArguments, Heal, Inject, Shape
 from lessons.answers import WORKER, Misread, read_answer
 from lessons.checks import Expect
+from lessons.concepts import CONCEPTS
 from lessons.faults import nearest
 from lessons.key_actions import MakeKey, SetKey
 from lessons.measures import Measure
-from lessons.model import Check, Do, Lesson, Observe, Predict, Quiz, Reveal, Show, Step
+from lessons.model import Check, Do, Lesson, Live, Observe, Predict, Quiz, Reveal, Show, Step
 from lessons.plan_action import PlanOf
 
-CONCEPTS: Final = 28
 MOST_MINUTES: Final = 20
 
 _NAME: Final = re.compile(r"\d\d-[a-z0-9]+(-[a-z0-9]+)*")
@@ -32,8 +32,6 @@ def check(lesson: Lesson) -> Iterator[Problem]:
         yield (), f"the folder {lesson.name!r} is not called like 07-worker-selection"
     if not 1 <= lesson.minutes <= MOST_MINUTES:
         yield ("minutes",), f"1 to {MOST_MINUTES}"
-    if not lesson.concepts or not all(1 <= each <= CONCEPTS for each in lesson.concepts):
-        yield ("concepts",), f"rows of the concepts, 1 to {CONCEPTS}, at least one"
     if not 1 <= lesson.sandbox.replicas <= 8:
         yield ("sandbox", "replicas"), "1 to 8"
     yield from _order(lesson)
@@ -86,6 +84,8 @@ def _step(lesson: Lesson, step: Step) -> Iterator[Problem]:
         yield ("id",), "nothing is said at this step"
     if isinstance(step, Do | Observe) and not step.actions:
         yield (), "nothing is done: [[step.action]] is missing"
+    if isinstance(step, Live) and not all(1 <= each <= len(CONCEPTS) for each in step.concepts):
+        yield ("concepts",), f"numbers of concepts, 1 to {len(CONCEPTS)}"
     if isinstance(step, Observe) and not step.measures:
         yield (), "nothing is measured: [[step.measure]] is missing"
     if isinstance(step, Check):
@@ -221,6 +221,8 @@ def _whole(lesson: Lesson) -> Iterator[Problem]:
         yield ("step",), f"at least two predictions are wanted, there are {kinds.count(Predict)}"
     if Observe not in kinds:
         yield ("step",), 'an experiment is wanted: kind = "observe"'
+    if not lesson.concepts:
+        yield ("step",), "no step says which concept it shows: concepts = [2] at a show, do, observe or check"
     if Check not in kinds:
         yield ("step",), 'something to repair is wanted: kind = "check"'
     if kinds[-1] is not Reveal:

@@ -13,6 +13,7 @@ from control_plane.gateway.http.exchange import Exchange
 from control_plane.gateway.http.target import segments_of
 from control_plane.gateway.metrics_api import METRICS_TYPE, metrics_text
 from control_plane.gateway.models_api import list_models, show_model
+from control_plane.gateway.prompt.models import ModelPrompts
 
 _LATER = b"retry-after: 5\r\n"
 
@@ -20,8 +21,9 @@ _LATER = b"retry-after: 5\r\n"
 class Pages:
     """``started_unix`` stands for when models were created. While ``closing`` the gateway is not ready."""
 
-    def __init__(self, router: Router, registry: CollectorRegistry, started_unix: float) -> None:
+    def __init__(self, router: Router, prompts: ModelPrompts, registry: CollectorRegistry, started_unix: float) -> None:
         self._router = router
+        self._prompts = prompts
         self._registry = registry
         self._started = int(started_unix)
         self.closing = False
@@ -39,10 +41,12 @@ class Pages:
     def ready(self, exchange: Exchange) -> None:
         if self.closing:
             exchange.respond(503, b'{"status":"stopping"}', headers=_LATER)
-        elif self._router.ready():
-            exchange.respond(200, b'{"status":"ready"}')
-        else:
+        elif not self._router.ready():
             exchange.respond(503, b'{"status":"no worker"}', headers=_LATER)
+        elif not self._prompts.warm:
+            exchange.respond(503, b'{"status":"reading tokenizers"}', headers=_LATER)
+        else:
+            exchange.respond(200, b'{"status":"ready"}')
 
     def metrics(self, exchange: Exchange) -> None:
         exchange.respond(200, metrics_text(self._registry, exchange.grant), content_type=METRICS_TYPE)

@@ -72,6 +72,7 @@ class Gateway:
         self._active: dict[str, Active] = {}
         self._limiter: Limiter | None = None
         self._router: Router | None = None
+        self._prompts: ModelPrompts | None = None
         self._listener: Listener | None = None
         self.certificate: ServerCertificate | None = None
         if options.certificate is not None:
@@ -88,12 +89,16 @@ class Gateway:
         """Bytes of request bodies in memory."""
         return self._listener.held if self._listener is not None else 0
 
+    @property
+    def _ready(self) -> bool:
+        return self._router is not None and self._router.ready() and self._prompts is not None and self._prompts.warm
+
     def stats(self) -> GatewayStats:
         """The figures now, for the router's report to the fleet."""
         usage = resource.getrusage(resource.RUSAGE_SELF)
         responses = self._figures.by_status()
         return GatewayStats(
-            ready=self._router is not None and self._router.ready(),
+            ready=self._ready,
             in_flight=len(self._active),
             requests_total=sum(responses.values()),
             responses=responses,
@@ -131,13 +136,13 @@ class Gateway:
         that is closed meanwhile ends the others earlier. Once for each gateway."""
         self._router = router
         figures, lanes = self._figures, Lanes()
-        prompts = ModelPrompts(router)
+        self._prompts = prompts = ModelPrompts(router)
         gate = KeyGate(self._keys)
         name = f"{os.getpid()}-{secrets.token_hex(4)}"
         shared = self._shared(name)
         self._limiter = limiter = Limiter(shared, name=name, window_s=self._options.limit_window_s)
         desk = Desk(router, prompts, lanes, figures, self._options.wait_s, self._active, limiter, self._history)
-        pages = Pages(router, self._registry, self.started_unix)
+        pages = Pages(router, prompts, self._registry, self.started_unix)
         app = GatewayApp(route_table(desk, pages), gate, desk, figures, Cors(self._options.cors_origins))
         self._listener = listener = Listener(app, self._socket, self._options.limits, self.certificate)
         figures.gauges = {

@@ -18,6 +18,7 @@ FRESH_S = 30.0
 
 _RETRY_S = 0.25
 _WARM_S = 1.0
+_COLD_S = 0.1
 
 Answer = Callable[[ModelPrompt | InferDeckError], None]
 
@@ -41,6 +42,20 @@ class ModelPrompts:
         self._asked_at: dict[str, float] = {}
         self._waiters: dict[str, list[Waiter]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tried: set[str] = set()
+        self._warm = False
+
+    @property
+    def warm(self) -> bool:
+        """Whether the tokenizer of each model that had workers at first was read, or could not be.
+
+        Reading one holds the interpreter for a fifth of a second or more, in whatever thread: until then a call's first
+        token would wait for it. A model that comes later makes nothing cold again.
+        """
+        if not self._warm:
+            served = [model.name for model in self._router.models() if model.ready_workers]
+            self._warm = bool(served) and self._tried.issuperset(served)
+        return self._warm
 
     @property
     def waiting(self) -> int:
@@ -78,7 +93,7 @@ class ModelPrompts:
                 tried_at = self._asked_at.get(model.name, -FRESH_S)
                 if model.ready_workers and model.name not in self._by_model and now - tried_at >= FRESH_S:
                     self._load(model.name)
-            await asyncio.sleep(_WARM_S)
+            await asyncio.sleep(_WARM_S if self.warm else _COLD_S)
 
     def give_up(self, error: InferDeckError) -> None:
         """Nobody waits any longer; those who do are told this."""
@@ -114,6 +129,7 @@ class ModelPrompts:
                     self._by_model[model] = found
                     self._asked_at[model] = time.monotonic()
                     self._answer(model, found)
+                self._tried.add(model)
                 return
         finally:
             if self._tasks.get(model) is asyncio.current_task():

@@ -154,8 +154,27 @@ async def test_a_known_tokenizer_outlives_its_workers(
 
 
 async def test_models_with_workers_are_ready_before_anyone_asks(router: StubRouter, prompts: ModelPrompts) -> None:
+    assert not prompts.warm
     warming = asyncio.create_task(prompts.keep_warm())
+    await until(lambda: prompts.warm)
+    assert prompts.get("m")
+    warming.cancel()
+
+
+async def test_a_gateway_is_not_ready_before_it_has_read_the_tokenizers_of_all_models(
+    router: StubRouter, prompts: ModelPrompts
+) -> None:
+    """One that a worker cannot give keeps nobody waiting, and one that comes later makes nothing cold again."""
+    router.bundles = {}
+    assert not prompts.warm
+    router.bundles = {"m": bundle(), "n": LOADING}
+    prompts.wait("m", Waiter(lambda _: None, 0.0))
     await until(lambda: prompts.get("m"))
+    assert not prompts.warm
+    warming = asyncio.create_task(prompts.keep_warm())
+    await until(lambda: prompts.warm)
+    router.bundles["later"] = LOADING
+    assert prompts.warm
     warming.cancel()
 
 

@@ -103,7 +103,8 @@ def place(folder: Path, file: str, at: str) -> str:
             "says is missing: a hint",
         ),
         ("right = true\n", "", 'step]]\nkind = "quiz"', "two or more [[step.option]]"),
-        ("concepts = [2]", "concepts = [99]", "concepts", "rows of the concepts, 1 to 28"),
+        ("concepts = [2] ", "concepts = [99]", "concepts = [99]", "numbers of concepts, 1 to 28"),
+        ("concepts = [2] ", "concepts = 2", "concepts = 2", "a list is needed"),
         (
             'kind = "reveal"\nid = "idea"',
             'kind = "show"\nid = "idea"\nview = "wire"\nof = "mine"',
@@ -222,7 +223,7 @@ def test_files_that_are_missing_or_no_text_are_told(tmp_path: Path) -> None:
 def test_a_lesson_has_predictions_an_experiment_something_to_repair_and_an_end(tmp_path: Path) -> None:
     folder = lesson_folder(tmp_path)
     (folder / "lesson.toml").write_text(
-        'title = "T"\nabout = "a"\nminutes = 5\nconcepts = [1]\n[[step]]\nkind = "reveal"\nid = "idea"\n'
+        'title = "T"\nabout = "a"\nminutes = 5\n[[step]]\nkind = "reveal"\nid = "idea"\n'
         '[[step]]\nkind = "show"\nid = "break"\nview = "workers"\n'
     )
     (folder / "words.md").write_text("# idea\nx\n# break\ny\n")
@@ -230,5 +231,6 @@ def test_a_lesson_has_predictions_an_experiment_something_to_repair_and_an_end(t
         "at least two predictions are wanted, there are 0",
         'an experiment is wanted: kind = "observe"',
         'something to repair is wanted: kind = "check"',
+        "no step says which concept it shows: concepts = [2] at a show, do, observe or check",
         "the last step reveals what to remember",
     }
