@@ -61,7 +61,8 @@ def test_a_step_longer_than_all_probes_loses_no_worker_and_no_call(tmp_path: Pat
         assert after.info is not None
         assert before.info is not None
         assert after.info.instance_id == before.info.instance_id
-        told = platform.run("top", "worker/tiny-1", "--steps", "--from", "1", "-n", "1000", "-o", "json").stdout
+        count = platform.read("trace", "worker/tiny-1")["step"]
+        told = platform.run("top", "worker/tiny-1", "--steps", "--from", "1", "-n", str(count), "-o", "json").stdout
         longest = max(json.loads(line)["execute_s"] for line in told.splitlines())
         print(f"{PROMPTS} prompts: the longest step took {longest:.0f} s")
         assert longest > MISSES * INTERVAL_S  # otherwise nothing was shown
