@@ -295,8 +295,8 @@ class Call:
         figures.prompt_tokens += len(ids)
         figures.prompt_size.add(len(ids))
         if not self._ended and choice is not None:
-            waits = partial(self._waits, sink)
-            self._watch = FallbackWatch.of(desk.router, self._ask, choice, waits, self._fall_back)
+            begun, waits = partial(self._begun, sink), partial(self._waits, sink)
+            self._watch = FallbackWatch.of(desk.router, self._ask, choice, begun, waits, self._fall_back)
 
     def _deadline_left(self) -> float | None:
         """How long it may wait for a worker: as long as its tier says, of all its models together."""
@@ -304,10 +304,14 @@ class Call:
         self._waited_since = self._waited_since or now
         return whole if whole is None else max(0.0, whole - (now - self._waited_since))
 
+    def _begun(self, sink: Sink) -> bool:
+        """Whether something of its answer has come, an end included."""
+        return self._sink is not sink or not sink.waits
+
     def _waits(self, sink: Sink) -> bool:
-        """Whether its answer has not begun, and no worker has it."""
+        """Whether no worker has it, and nothing of its answer has come."""
         handle = self._handle
-        return self._sink is sink and sink.waits and handle is not None and not handle.worker_id
+        return not self._begun(sink) and handle is not None and not handle.worker_id
 
     def _fall_back(self, choice: ModelChoice) -> None:
         """From the beginning with another model: its tokenizer, its context, and so its reservation are others."""

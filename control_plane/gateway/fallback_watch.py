@@ -13,22 +13,25 @@ LOOK_AGAIN_S: Final = 1.0
 
 
 class FallbackWatch:
-    """``waits`` tells whether the call still does: when it does not, the watch is over. ``then`` hears once of another
-    model to take. ``stop`` may be called at any time."""
+    """``begun`` tells whether the call's answer has: then the watch is over. ``waits``: whether no worker has the call
+    now; one that has it may be lost. ``then`` hears once of another model to take. ``stop`` may be called at any
+    time."""
 
-    __slots__ = ("_ask", "_choice", "_over", "_router", "_then", "_timer", "_waits")
+    __slots__ = ("_ask", "_begun", "_choice", "_over", "_router", "_then", "_timer", "_waits")
 
     def __init__(
         self,
         router: Router,
         ask: ModelAsk,
         choice: ModelChoice,
+        begun: Callable[[], bool],
         waits: Callable[[], bool],
         then: Callable[[ModelChoice], None],
     ) -> None:
         self._router = router
         self._ask = ask
         self._choice = choice
+        self._begun = begun
         self._waits = waits
         self._then = then
         self._over = False
@@ -40,14 +43,15 @@ class FallbackWatch:
         router: Router,
         ask: ModelAsk,
         choice: ModelChoice,
+        begun: Callable[[], bool],
         waits: Callable[[], bool],
         then: Callable[[ModelChoice], None],
     ) -> FallbackWatch | None:
-        """None for a call that does not wait, or for whose model the policy has no other."""
+        """None for a call that is answered already, or for whose model the policy has no other."""
         routes = router.routes()
-        if routes is None or not waits() or not routes.falls_back(choice):
+        if routes is None or begun() or not routes.falls_back(choice):
             return None
-        return cls(router, ask, choice, waits, then)
+        return cls(router, ask, choice, begun, waits, then)
 
     def stop(self) -> None:
         self._over = True
@@ -59,11 +63,13 @@ class FallbackWatch:
     def _look(self) -> None:
         if self._waits():
             self._router.instead(self._ask, self._choice, self._found)
+        else:
+            self._found(None)
 
     def _found(self, other: ModelChoice | None) -> None:
-        if self._over or not self._waits():
+        if self._over or self._begun():
             return
-        if other is None:
+        if other is None or not self._waits():
             self._timer = self._later()
         else:
             self._over = True

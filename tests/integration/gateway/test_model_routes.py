@@ -296,6 +296,24 @@ async def test_one_that_waits_takes_the_fallback_when_its_pool_is_lost(here: Dec
     await until(lambda: here.routed.router.dispatcher.queued == 0)
 
 
+@pytest.mark.parametrize("stream", [True, False])
+async def test_one_that_comes_back_from_its_pools_last_worker_takes_the_fallback(
+    here: Deck, stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It did not wait when it came, and was at the worker when it was looked at."""
+    large = here.workers[LARGE]
+    monkeypatch.setattr(large.engine, "submit", lambda call, sink: None)
+    asked = asyncio.create_task(here.chat("safe", stream=stream))
+    await until(lambda: here.routed.counts()["w-large"][0] == 1)
+    await asyncio.sleep(1.5 * LOOK_AGAIN_S)
+    await large.server.end(0.0)
+    answer = await asked
+    assert answer.status == 200
+    assert answer.headers["x-inferdeck-model"] == SMALL
+    assert answer.headers["x-inferdeck-model-reason"].endswith(f"has no healthy worker any more: fallback {SMALL}")
+    await until(lambda: here.routed.router.dispatcher.queued == 0)
+
+
 async def test_one_that_waits_for_a_pool_without_a_fallback_waits_on(here: Deck) -> None:
     await kept_waiting(here, "w-large", LARGE)
     asked = asyncio.create_task(here.chat(LARGE))
