@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from control_plane.contracts.complexity_rule import ComplexityRule
-from control_plane.contracts.model_choice import ModelChoice
+from control_plane.contracts.model_choice import LARGE, SMALL, ModelChoice
 
 Kind = Literal["", "alias", "split", "auto"]
 
@@ -160,6 +160,11 @@ class ModelRoutes:
             seen.add(name)
             name = route.target
         return None
+
+    def side_of(self, name: str, side: str) -> str | None:
+        """The name that SMALL or LARGE means for a call of this one; None where that means nothing."""
+        auto = self.auto_of(name) if side in (SMALL, LARGE) else None
+        return None if auto is None else auto.small if side == SMALL else auto.large
 
     def only(self, name: str) -> str | None:
         """The one model that this name leads to, a model's own included; None where there are several."""

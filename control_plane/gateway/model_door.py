@@ -44,8 +44,8 @@ def check_model(router: Router, grant: Grant, name: str, override: str = "") -> 
         )
     if not routes.allowed(name, grant.allows):
         raise _forbidden()
-    side = override in (SMALL, LARGE) and routes.auto_of(name) is not None
-    if override and not side and override not in routes.reached(name) and not routes.allowed(override, grant.allows):
+    elsewhere = override and routes.side_of(name, override) is None and override not in routes.reached(name)
+    if elsewhere and not routes.allowed(override, grant.allows):
         raise _forbidden()
 
 

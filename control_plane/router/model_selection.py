@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
 
+from control_plane.contracts.complexity_rule import ComplexityRule
 from control_plane.contracts.errors import InvalidRequest
 from control_plane.contracts.model_choice import LARGE, OVERRIDE, SMALL, ModelAsk, ModelChoice, Score
 from control_plane.contracts.model_routes import ModelRoute, ModelRoutes
@@ -37,7 +38,7 @@ class ModelSelection:
     rng: Random
 
     def choose(self, ask: ModelAsk, scores: Mapping[str, Score]) -> ModelChoice:
-        """``scores`` by route, of every one that ``routes.scored`` names.
+        """``scores`` by route, of every one that ``scored`` names.
 
         Raises NotFound for a name that leads to no model, InvalidRequest for a header that means nothing here.
         """
@@ -65,7 +66,8 @@ class ModelSelection:
 
     def instead(self, ask: ModelAsk, chosen: ModelChoice, scores: Mapping[str, Score]) -> ModelChoice | None:
         """What the policy has for a call that waits for the model that was chosen, now that this one has no healthy
-        worker; None where it has one, or the policy nothing. ``scores`` as for ``choose``, of the same call."""
+        worker; None where it has one, or the policy nothing. ``scores`` as for ``choose``, of the call and of what was
+        chosen for it."""
         if self.healthy(chosen.model):
             return None
         try:
@@ -82,11 +84,20 @@ class ModelSelection:
             ask.model, other.model, "; ".join(reasons), chosen.model, threshold, score, (*chosen.names, *other.names)
         )
 
+    def scored(self, ask: ModelAsk, chosen: ModelChoice | None = None) -> Mapping[str, ComplexityRule]:
+        """The rules that ``choose``, or for what was ``chosen`` before ``instead``, may need, by the route that has
+        them."""
+        first = self.routes.side_of(ask.model, ask.override) or ask.override or ask.model
+        rules: dict[str, ComplexityRule] = {}
+        for name in (first, *((chosen.model, *chosen.names) if chosen is not None else ())):
+            rules |= self.routes.scored(name)
+        return rules
+
     def _overridden(self, ask: ModelAsk) -> str:
         """The name that the caller's header means."""
-        auto = self.routes.auto_of(ask.model)
-        if auto is not None and ask.override in (SMALL, LARGE):
-            return auto.small if ask.override == SMALL else auto.large
+        side = self.routes.side_of(ask.model, ask.override)
+        if side is not None:
+            return side
         if self.known(ask.override) or self.routes.get(ask.override) is not None:
             return ask.override
         if ask.override in (SMALL, LARGE):

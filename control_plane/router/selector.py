@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from control_plane.contracts.complexity_rule import ComplexityRule
 from control_plane.contracts.errors import InferDeckError, InternalError
-from control_plane.contracts.model_choice import LARGE, SMALL, ModelAsk, ModelChoice, PromptText, Score
+from control_plane.contracts.model_choice import ModelAsk, ModelChoice, PromptText, Score
 from control_plane.contracts.model_routes import ModelRoute, ModelRoutes
 from control_plane.router import refusals
 from control_plane.router.complexity import score
@@ -68,17 +68,18 @@ class Selector:
         if not ask.override and routes.get(ask.model) is None and self._catalogue.knows(ask.model):
             then(ModelChoice(ask.model, ask.model))  # what most calls ask for
             return
+        selection = self._selection(routes)
 
         def choose(scores: Mapping[str, Score] | InferDeckError) -> None:
             try:
                 if isinstance(scores, InferDeckError):
                     raise scores
-                answer: ModelChoice | InferDeckError = self._selection(routes).choose(ask, scores)
+                answer: ModelChoice | InferDeckError = selection.choose(ask, scores)
             except InferDeckError as error:
                 answer = error
             then(answer)
 
-        self._score(ask, routes, choose)
+        _score(ask, selection.scored(ask), choose)
 
     def instead(self, ask: ModelAsk, chosen: ModelChoice, then: Callable[[ModelChoice | None], None]) -> None:
         """See ``contracts.call.Router``."""
@@ -86,41 +87,42 @@ class Selector:
         if routes is None or not routes.falls_back(chosen) or self._catalogue.serves(chosen.model):
             then(None)
             return
+        selection = self._selection(routes)
 
         def choose(scores: Mapping[str, Score] | InferDeckError) -> None:
-            told = scores if not isinstance(scores, InferDeckError) else None
-            then(self._selection(routes).instead(ask, chosen, told) if told is not None else None)
+            then(None if isinstance(scores, InferDeckError) else selection.instead(ask, chosen, scores))
 
-        self._score(ask, routes, choose)
+        _score(ask, selection.scored(ask, chosen), choose)
 
     def _selection(self, routes: ModelRoutes) -> ModelSelection:
         return ModelSelection(routes, self._catalogue.knows, self._catalogue.serves, self._rng)
 
-    def _score(
-        self, ask: ModelAsk, routes: ModelRoutes, then: Callable[[Mapping[str, Score] | InferDeckError], None]
-    ) -> None:
-        """How hard the call is by every rule that may be asked about it; at once where that takes no time."""
-        side = ask.override in (SMALL, LARGE) and routes.auto_of(ask.model) is not None
-        rules = {} if side else routes.scored(ask.override or ask.model)
-        if not rules:
-            then({})
-            return
-        prompt = ask.prompt()
-        if len(prompt.asked) <= LOOP_CHARACTERS:
-            then(_scores(ask, prompt, rules))
-            return
 
-        def scored(work: asyncio.Future[dict[str, Score]]) -> None:
-            if work.cancelled():
-                return
-            if (error := work.exception()) is not None:
-                _log.error("a prompt could not be scored: %s", type(error).__name__)
-                then(InternalError("The model could not be chosen."))
-            else:
-                then(work.result())
+def _score(
+    ask: ModelAsk,
+    rules: Mapping[str, ComplexityRule],
+    then: Callable[[Mapping[str, Score] | InferDeckError], None],
+) -> None:
+    """How hard the call is by each of the rules; at once where that takes no time."""
+    if not rules:
+        then({})
+        return
+    prompt = ask.prompt()
+    if len(prompt.asked) <= LOOP_CHARACTERS:
+        then(_scores(ask, prompt, rules))
+        return
 
-        work = asyncio.get_running_loop().run_in_executor(None, _scores, ask, prompt, rules)
-        work.add_done_callback(scored)
+    def scored(work: asyncio.Future[dict[str, Score]]) -> None:
+        if work.cancelled():
+            return
+        if (error := work.exception()) is not None:
+            _log.error("a prompt could not be scored: %s", type(error).__name__)
+            then(InternalError("The model could not be chosen."))
+        else:
+            then(work.result())
+
+    work = asyncio.get_running_loop().run_in_executor(None, _scores, ask, prompt, rules)
+    work.add_done_callback(scored)
 
 
 def _scores(ask: ModelAsk, prompt: PromptText, rules: Mapping[str, ComplexityRule]) -> dict[str, Score]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
 from control_plane.contracts.call import CallSink, RoutedCall, TokenizerBundle
+from control_plane.contracts.complexity_rule import ComplexityRule
 from control_plane.contracts.errors import InferDeckError, Unavailable
 from control_plane.contracts.fleet import ModelView
 from control_plane.contracts.model_choice import ModelAsk, ModelChoice, Score
@@ -102,7 +103,8 @@ class StubRouter:
             then(Unavailable("not joined yet"))
             return
         try:
-            choice = self._selection(self.leading).choose(ask, self._scores(self.leading, ask))
+            selection = self._selection(self.leading)
+            choice = selection.choose(ask, _scores(ask, selection.scored(ask)))
         except InferDeckError as error:
             then(error)
         else:
@@ -110,14 +112,11 @@ class StubRouter:
 
     def instead(self, ask: ModelAsk, chosen: ModelChoice, then: Callable[[ModelChoice | None], None]) -> None:
         assert self.leading is not None
-        then(self._selection(self.leading).instead(ask, chosen, self._scores(self.leading, ask)))
+        selection = self._selection(self.leading)
+        then(selection.instead(ask, chosen, _scores(ask, selection.scored(ask, chosen))))
 
     def _selection(self, leading: ModelRoutes) -> ModelSelection:
         return ModelSelection(leading, lambda name: name in self.bundles, lambda name: name not in self.sick, Random(1))
-
-    def _scores(self, leading: ModelRoutes, ask: ModelAsk) -> dict[str, Score]:
-        rules = leading.scored(ask.model)
-        return {name: score(ask.prompt(), ask.max_tokens, rule, in_full=ask.in_full) for name, rule in rules.items()}
 
     def routes(self) -> ModelRoutes | None:
         return self.leading
@@ -144,3 +143,7 @@ class StubRouter:
         if isinstance(found, InferDeckError):
             raise found
         return found
+
+
+def _scores(ask: ModelAsk, rules: Mapping[str, ComplexityRule]) -> dict[str, Score]:
+    return {name: score(ask.prompt(), ask.max_tokens, rule, in_full=ask.in_full) for name, rule in rules.items()}
