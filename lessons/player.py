@@ -214,7 +214,8 @@ class Player:
         return self.step.words.hints[: self.here.hints]
 
     async def skip(self) -> Reply:
-        """Go on without it: recorded, and the answer is told. What later steps stand on is still done."""
+        """Go on without it: recorded, and the answer is told. What later steps stand on is still done: of an experiment
+        what lasts, as it is when a learner comes back."""
         step, here = self.step, self.here
         if here.state is not State.OPEN or isinstance(step, Reveal | Show):
             return Reply(True)
@@ -223,6 +224,7 @@ class Player:
         elif isinstance(step, Check):
             await self._run(step.reference)
         elif isinstance(step, Observe):
+            await self._run(tuple(action for action in step.actions if action.lasting))
             self.record.measured.update((each.name, None) for each in step.measures)
         here.state = State.SKIPPED
         self._progress.save()

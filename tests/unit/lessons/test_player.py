@@ -169,6 +169,16 @@ async def test_skipping_is_recorded_and_tells_the_answer(player: Player, stage: 
     assert player.record.measured == {"first": None, "tokens": None}
 
 
+async def test_what_lasts_of_a_skipped_experiment_is_done_all_the_same(tmp_path: Path, stage: ScriptedStage) -> None:
+    calls = 'do = "calls"\ncalls = [{ name = "mine"'
+    policy = 'do = "policy"\nset = ["routing.profile=round_robin"]\n[[step.action]]\n'
+    player = Player(load(lesson_folder(tmp_path, {calls: policy + calls})), stage, Progress())
+    await player.start()
+    await to(player, "experiment")
+    await player.skip()
+    assert stage.asked == ["start sim 1", "inferdeck policy set routing.profile=round_robin"]
+
+
 async def test_a_skipped_prediction_still_hears_what_was_right(player: Player) -> None:
     await to(player, "guess-first")
     await player.skip()
