@@ -1,10 +1,16 @@
-"""Whether a platform can serve, and if not, what it still waits for. Pure: a snapshot in, a judgement out."""
+"""Whether a platform can serve, and if not, what it still waits for. Pure: a snapshot in, a judgement out.
+
+A worker that an operator put to sleep does not come by itself: it is not waited for, and serves nobody.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from control_plane.contracts.fleet import Snapshot, WorkerPhase, WorkerView
+
+_THERE = (WorkerPhase.READY, WorkerPhase.ASLEEP)
 
 GIVE_UP_AFTER = 3
 """Starts of one worker that failed, before waiting on has no sense any more."""
@@ -34,10 +40,9 @@ def readiness(snapshot: Snapshot) -> Readiness:
         Step(f"gateway/{gateway.id}", gateway.ready, gateway.url if gateway.ready else "starting")
         for gateway in snapshot.gateways
     ]
-    steps += [
-        Step(f"worker/{worker.id}", worker.phase is WorkerPhase.READY, _detail(worker)) for worker in snapshot.workers
-    ]
-    served = bool(snapshot.pools) and all(pool.ready >= pool.desired for pool in snapshot.pools)
+    steps += [Step(f"worker/{worker.id}", worker.phase in _THERE, _detail(worker)) for worker in snapshot.workers]
+    asleep = Counter(worker.pool for worker in snapshot.workers if worker.phase is WorkerPhase.ASLEEP)
+    served = bool(snapshot.pools) and all(pool.ready + asleep[pool.name] >= pool.desired for pool in snapshot.pools)
     # A gateway is ready when one worker is; a platform without any wanted worker has nothing to be ready with.
     wanted = any(pool.desired for pool in snapshot.pools)
     opened = any(gateway.ready or (not wanted and gateway.url) for gateway in snapshot.gateways)

@@ -32,6 +32,17 @@ def test_not_ready_without_a_worker_a_gateway_or_a_pool() -> None:
     assert not of(pools=()).ready
 
 
+def test_a_worker_that_sleeps_is_not_waited_for_as_long_as_another_serves() -> None:
+    sleeping = replace(READY, id="p-2", phase=WorkerPhase.ASLEEP)
+    half = of(pools=(replace(POOL, ready=1),), workers=(READY, sleeping))
+    assert (half.ready, half.steps[-1].done, half.steps[-1].detail) == (True, True, "asleep")
+    other = replace(sleeping, id="p-1")
+    gateway = replace(GATEWAY, ready=False)
+    assert not of(pools=(replace(POOL, ready=0),), workers=(other, sleeping), gateways=(gateway,)).ready
+    starting = replace(READY, id="p-3", phase=WorkerPhase.STARTING)
+    assert not of(pools=(replace(POOL, desired=3, ready=1),), workers=(READY, sleeping, starting)).ready
+
+
 def test_a_platform_that_wants_no_workers_is_ready_with_its_gateway() -> None:
     gateway = replace(GATEWAY, ready=False)
     assert of(pools=(Pool("p", "m", "vllm", desired=0),), workers=(), gateways=(gateway,)).ready
