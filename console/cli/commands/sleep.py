@@ -14,7 +14,7 @@ from console.cli.options import DryRunOption, YesOption
 from console.cli.reference import bare_name
 from console.leaving import unserved
 from control_plane.contracts.errors import NotFound
-from control_plane.contracts.sleep import SHALLOW
+from control_plane.contracts.sleep import SHALLOW, SLEEP_LEVELS
 
 WorkerArgument = Annotated[str, typer.Argument(metavar="WORKER")]
 
@@ -24,7 +24,13 @@ async def sleep(
     place: Place,
     worker: WorkerArgument,
     level: Annotated[
-        int, typer.Option("--level", help="1: weights move to the host's memory; 2: they are discarded.")
+        int,
+        typer.Option(
+            "--level",
+            min=min(SLEEP_LEVELS),
+            max=max(SLEEP_LEVELS),
+            help="1: weights move to the host's memory; 2: they are discarded.",
+        ),
     ] = SHALLOW,
     yes: YesOption = False,
     dry_run: DryRunOption = False,

@@ -80,6 +80,13 @@ def test_a_worker_is_put_to_sleep_when_that_is_confirmed_and_woken_unasked(
     assert operator.calls == ["sleep smollm2-1 1", "wake smollm2-1"]
 
 
+@pytest.mark.parametrize("level", ["-1", "0", "3", "99999999999"])
+def test_no_other_level_of_sleep_is_asked_for(operator: FakeOperator, inferdeck: Command, level: str) -> None:
+    ran = inferdeck("sleep", "smollm2-1", "--yes", "--level", level)
+    assert (ran.code, operator.calls) == (2, [])
+    assert "--level" in ran.err
+
+
 def test_one_that_sleeps_already_is_not_asked_about_and_one_that_works_is_refused(
     operator: FakeOperator, inferdeck: Command
 ) -> None:
