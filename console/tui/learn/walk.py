@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from textual.pilot import Pilot
 
 from console.tui.learn.lesson_screen import LessonScreen
 from console.tui.learn.sheets import Kind
+from control_plane.contracts.errors import Conflict
 from lessons.answers import letter, right_option
 from lessons.model import Check, Predict, Quiz
 from lessons.player import Player
+
+TRIES: Final = 3
+"""Of a step on a machine that others use too."""
 
 _LOOK_S = 0.05
 
@@ -38,12 +44,18 @@ class Walk:
         return screen.player
 
     async def go_to(self, step_id: str, kind: Kind = Kind.PAGE) -> None:
-        """Until this step is on the screen, on its sheet of this kind; or the lesson's end."""
+        """Until this step is on the screen, on its sheet of this kind; or the lesson's end. Raises Conflict where a
+        step on the way does not come out."""
+        tried: Counter[str] = Counter()
         while (screen := self.screen) is not None:
-            standing = screen.standing
-            here = screen.player.step.id == step_id and standing.asked and standing.shown.kind is kind
-            if here and not standing.busy:
+            standing, step = screen.standing, screen.player.step
+            if step.id == step_id and standing.asked and standing.shown.kind is kind and not standing.busy:
                 return
+            if tried[step.id] == TRIES and standing.waits:
+                unmet = [f"{each.says}: {each.reason}" for each in standing.reply.verdicts if not each.holds]
+                why = "; ".join(unmet) or standing.note or "nothing came of it"
+                raise Conflict(f"{step.id} was tried {TRIES} times: {why}", param=step.id)
+            tried[step.id] += standing.waits
             await self.step()
 
     async def step(self) -> None:
