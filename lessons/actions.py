@@ -55,8 +55,8 @@ class Calls:
     """``count`` calls of these shapes, one shape after the other and again from the first. ``at_once`` at a time, each
     next one when one ends; or, with ``rate``, so many a second, whatever runs.
 
-    ``background``: go on once all of them are in the platform, or with ``heard`` once each has its first text;
-    otherwise, when the last has ended.
+    ``background``: go on once the first ``at_once`` of them are in the platform, or with ``heard`` once each of these
+    has its first text; otherwise, when the last has ended.
     """
 
     word: ClassVar[str] = "calls"

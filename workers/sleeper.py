@@ -109,7 +109,8 @@ class Sleeper:
         return self._engine
 
     def _refuse_while_busy(self) -> None:
-        """The engine's own count has those that came by other services, too."""
+        """The engine's own count may have those that came by other services, too; vLLM's has not, and lets these end
+        before it sleeps."""
         load = self._engine.load()
         if running := max(len(self._calls), load.running + load.waiting):
             raise Conflict(

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 class HoldReason(StrEnum):
     """``BUSY`` and ``FULL``: its class of service waits in the model's band. ``NO_WORKER``: none could be reached, or
-    all were cordoned. ``NO_ROOM``: it was let in, and no worker could take it just then. ``RETURNED``: it had
+    all were cordoned or asleep. ``NO_ROOM``: it was let in, and no worker could take it just then. ``RETURNED``: it had
     been at a worker, which was lost or refused it."""
 
     BUSY = "busy"

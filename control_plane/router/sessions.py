@@ -1,6 +1,7 @@
 """Where the last call of each session went. Pure.
 
-A session is whatever the gateway says belongs together: a conversation, or one end user of a tenant.
+A session is whatever the gateway says belongs together: a conversation, one end user of a tenant, or responses that
+follow each other.
 """
 
 from __future__ import annotations
