@@ -6,6 +6,7 @@ was discarded at level 2 is not fetched by itself: the weights are read from the
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +39,9 @@ class Naps:
             # "wait": what came by another service than ours ends first.
             await self._llm.sleep(level, mode="wait")
         except Exception as error:
+            # It schedules nothing from when it was asked on: calls would be taken, and wait for ever.
+            with contextlib.suppress(Exception):
+                await self._llm.wake_up()
             self.level = 0
             raise _lost("fall asleep", error) from error
 

@@ -73,10 +73,12 @@ async def test_it_does_not_sleep_while_calls_are_open_nor_twice() -> None:
 
 
 async def test_what_goes_wrong_is_told_and_leaves_it_as_it_was() -> None:
-    naps = Naps(Llm(broken="sleep"), lambda: 0)
+    llm = Llm(broken="sleep")
+    naps = Naps(llm, lambda: 0)
     with pytest.raises(WorkerLost, match="could not fall asleep: RuntimeError: no memory"):
         await naps.sleep(1)
     assert naps.level == 0
+    assert llm.asked[1:] == [("wake_up", None)], "vLLM schedules nothing from the moment it was asked"
     naps = Naps(Llm(broken="reload_weights"), lambda: 0)
     await naps.sleep(2)
     with pytest.raises(WorkerLost, match="could not wake: RuntimeError: no memory"):
