@@ -315,14 +315,16 @@ class Call:
 
     def _fall_back(self, choice: ModelChoice) -> None:
         """From the beginning with another model: its tokenizer, its context, and so its reservation are others."""
-        sink, handle, admission = self._sink, self._handle, self._admission
+        sink, handle, admission, watch = self._sink, self._handle, self._admission, self._watch
         assert sink is not None
         assert handle is not None
+        assert watch is not None
         self._sink = self._handle = self._watch = self._admission = None
         handle.cancel(FELL_BACK)
         sink.leave()
-        waited_s = time.monotonic() - self._tokenised_mono
-        self._queued.append(Stage("queue", self._tokenised_mono - self._exchange.arrival_mono, waited_s))
+        # One that comes back from a worker waits anew.
+        since, self._waited_since = max(self._tokenised_mono, watch.since), max(self._waited_since, watch.since)
+        self._queued.append(Stage("queue", since - self._exchange.arrival_mono, time.monotonic() - since))
         if admission is not None:
             admission.settle(None)
         self._memory.answered_by(choice.model)

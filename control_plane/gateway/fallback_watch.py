@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -15,9 +16,9 @@ LOOK_AGAIN_S: Final = 1.0
 class FallbackWatch:
     """``begun`` tells whether the call's answer has: then the watch is over. ``waits``: whether no worker has the call
     now; one that has it may be lost. ``then`` hears once of another model to take. ``stop`` may be called at any
-    time."""
+    time. ``since``: from when on (monotonic) no worker has had the call, as far as was looked; 0 while one has."""
 
-    __slots__ = ("_ask", "_begun", "_choice", "_over", "_router", "_then", "_timer", "_waits")
+    __slots__ = ("_ask", "_begun", "_choice", "_over", "_router", "_then", "_timer", "_waits", "since")
 
     def __init__(
         self,
@@ -35,6 +36,7 @@ class FallbackWatch:
         self._waits = waits
         self._then = then
         self._over = False
+        self.since = time.monotonic() if waits() else 0.0
         self._timer = self._later()
 
     @classmethod
@@ -62,8 +64,10 @@ class FallbackWatch:
 
     def _look(self) -> None:
         if self._waits():
+            self.since = self.since or time.monotonic()
             self._router.instead(self._ask, self._choice, self._found)
         else:
+            self.since = 0.0
             self._found(None)
 
     def _found(self, other: ModelChoice | None) -> None:

@@ -31,11 +31,13 @@ from tests.integration.gateway.rig import (
     MODEL,
     Answer,
     Keys,
+    PlayedRouter,
     Rig,
     chat_body,
     events,
     eventually,
     request,
+    say,
     serving,
 )
 from tests.integration.gateway.store import keeping
@@ -43,6 +45,7 @@ from tests.integration.router.rig import Rig as Routed
 from tests.integration.router.rig import rig as routing
 from tests.scripted_worker import ScriptedServer, scripted_server
 from tests.unit.gateway.fakes import until
+from tests.unit.gateway.tokenizers import bundle
 
 SMALL, LARGE = "small-8b", "large-70b"
 HARD = "Prove the theorem step by step."
@@ -312,6 +315,28 @@ async def test_one_that_comes_back_from_its_pools_last_worker_takes_the_fallback
     assert answer.headers["x-inferdeck-model"] == SMALL
     assert answer.headers["x-inferdeck-model-reason"].endswith(f"has no healthy worker any more: fallback {SMALL}")
     await until(lambda: here.routed.router.dispatcher.queued == 0)
+
+
+async def test_what_a_call_was_at_a_worker_it_has_not_waited() -> None:
+    keys, router = Keys(), PlayedRouter({MODEL: bundle(), "spare": bundle()})
+    keys.granted[KEY] = Grant("key-1", queue_deadline_s=1.0)
+    router.leading = ModelRoutes({MODEL: ModelRoute(fallback=("spare",))})
+    router.play = None
+    async with serving(router, keys) as (_, http, _, _):
+        body = {"model": MODEL, "messages": [{"role": "user", "content": "hi"}]}
+        asked = asyncio.create_task(http.post(CHAT, json=body))
+        await until(lambda: router.submitted)
+        await asyncio.sleep(1.5 * LOOK_AGAIN_S)
+        router.sick.add(MODEL)
+        router.submitted[0].handle.worker_id = ""
+        await until(lambda: len(router.submitted) == 2)
+        call = router.submitted[1].call
+        assert call.queue_timeout_s is not None
+        assert call.queue_timeout_s > 0.0
+        [waited] = [stage for stage in call.stages if stage.name == "queue"]
+        assert waited.start_s > 1.5 * LOOK_AGAIN_S
+        say(router.submitted[1], [" word"])
+        assert (await asked).json()["model"] == "spare"
 
 
 async def test_one_that_waits_for_a_pool_without_a_fallback_waits_on(here: Deck) -> None:
