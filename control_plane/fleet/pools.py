@@ -47,9 +47,9 @@ class Pools:
         return frozenset(pool.model for pool in self.settings.values())
 
     def stall_timeout_s(self, pool: str) -> float:
-        """0 also for a worker of a pool that is no more."""
+        """Of a pool that is no more: the default, or a worker that hangs while it retires would keep its device."""
         wanted = self.settings.get(pool)
-        return wanted.stall_timeout_s if wanted is not None else 0.0
+        return wanted.stall_timeout_s if wanted is not None else PoolSettings().stall_timeout_s
 
     def replicas(self, pool: str) -> int:
         return self._replicas[pool]

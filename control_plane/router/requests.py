@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from control_plane.contracts.admission import Service
 from control_plane.contracts.call import CallSink, PlacedSink, RoutedCall
@@ -18,6 +19,9 @@ from control_plane.router.prompt_blocks import PromptBlocks
 if TYPE_CHECKING:
     from control_plane.router.prefix_index import Shelf
     from control_plane.router.targets import Target
+
+MOST_HOLDS: Final = 32
+"""The last waits of a call are told, not each refusal of a worker that is busy for minutes."""
 
 
 class Owner(Protocol):
@@ -130,7 +134,7 @@ class Request:
         self.done: Done | None = None
         self.meter: Meter | None = None
         self.spans: list[Stage] = list(call.stages)
-        self.holds: list[Hold] = []
+        self.holds: deque[Hold] = deque(maxlen=MOST_HOLDS)
         self.blocks = PromptBlocks(call.cache_salt)
         self.block_names: Sequence[int] = ()
         self.block_size = 0

@@ -12,8 +12,8 @@ from control_plane.contracts.fleet import WorkerPhase
 from control_plane.fleet.health import INTERVAL_S, MISSES
 from tests.integration.platform.rig import Platform, until
 
-PROMPTS = int(os.environ.get("INFERDECK_TEST_PROMPTS", "4"))
-"""So many prompts are computed in one step: with 12 of them it takes more than a minute on two cores."""
+PROMPTS = int(os.environ.get("INFERDECK_TEST_PROMPTS", "1"))
+"""So many prompts are computed in one step: with 3 of them it takes more than a minute on two cores."""
 
 SENTENCE = "The quick brown fox jumps over the lazy dog. "
 """Ten tokens of the model."""

@@ -42,6 +42,11 @@ def test_targets_are_the_settings_with_what_operators_asked_for(database: Databa
     assert pools(database, tmp_path).targets()[0] == PoolTarget("cpu", 5), "it outlives the process"
 
 
+def test_a_worker_of_a_pool_that_is_no_more_may_not_hang_for_ever(database: Database, tmp_path: Path) -> None:
+    wanted = pools(database, tmp_path, replace(CPU, stall_timeout_s=77.0))
+    assert (wanted.stall_timeout_s("cpu"), wanted.stall_timeout_s("gone")) == (77.0, 300.0)
+
+
 def test_what_a_pool_cannot_have_is_refused_with_the_most_it_can(database: Database, tmp_path: Path) -> None:
     wanted = pools(database, tmp_path)
     wanted.check("gpu", 2)

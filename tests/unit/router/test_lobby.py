@@ -15,6 +15,8 @@ from control_plane.contracts.admission import AdmissionRules
 from control_plane.contracts.call import CallHandle
 from control_plane.contracts.errors import DropReason, InferDeckError, InvalidRequest, Throttled, Unavailable
 from control_plane.contracts.fleet import CancelOutcome, RequestPhase, WorkerPhase
+from control_plane.contracts.hold import Hold, HoldReason
+from control_plane.router.requests import MOST_HOLDS
 from tests.unit.router.stage import RecordingSink, Stage, StageLink
 from tests.unit.router.tiers import ENTERPRISE, FREE, PAID
 
@@ -180,6 +182,16 @@ class TestHolds:
         holds = {view.id: view.holds for view in stage.ledger.take(stage.now).active}
         assert [(hold.reason, hold.position) for hold in holds["one"]] == [("returned", 1)]
         assert holds["one"][0].start_s == pytest.approx(1.001, abs=0.01)
+
+    def test_of_a_call_that_waits_again_and_again_the_last_times_are_told(self) -> None:
+        stage = stage_at(0.5)
+        stage.submit("p", **PAID)
+        request = stage.ledger.find("p")
+        assert request is not None
+        for number in range(MOST_HOLDS + 8):
+            request.held_back(Hold(HoldReason.RETURNED, float(number), over=True))
+        [view] = stage.ledger.take(stage.now).active
+        assert [hold.start_s for hold in view.holds] == [float(number) for number in range(8, MOST_HOLDS + 8)]
 
     def test_who_is_sent_at_once_was_not_kept_waiting(self) -> None:
         stage = stage_at(0.5)
