@@ -20,9 +20,9 @@ from control_plane.contracts.identity import Peer
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1.worker_pb2_grpc import WorkerStub
 from control_plane.contracts.wire.frames import delta_from_wire, tokens_from_wire
+from control_plane.contracts.wire.generate import generate_frame
 from control_plane.contracts.wire.secure import open_channel
 from control_plane.contracts.worker import Delta
-from control_plane.router.forwarder.generate import generate_frame
 from control_plane.router.forwarder.grpc_stream import GrpcStream, StreamBroken, open_stream
 from control_plane.router.forwarder.kv_watch import KvWatch
 from control_plane.router.requests import Request
