@@ -32,7 +32,7 @@ class RoutedCall:
     0 where it has none yet.
     ``choice``: why it goes to this model, where its caller asked for another name.
     ``service`` is its class; ``flow`` a name without a meaning that calls of the same tenant have in common: those that
-    wait are served in turn by it.
+    wait are served in turn by it. ``hops``: its sink is a ``HopSink``, and wants to hear.
     """
 
     request_id: str
@@ -57,6 +57,7 @@ class RoutedCall:
     choice: ModelChoice | None = None
     service: Service = DEFAULT_SERVICE
     flow: str = ""
+    hops: bool = False
 
 
 class CallSink(Protocol):
@@ -77,6 +78,16 @@ class PlacedSink(Protocol):
 
     def placed(self, worker_id: str, retries: int) -> None:
         """From now on there; "" when it waits (again). ``retries``: how many workers have been lost with it."""
+        ...
+
+
+@runtime_checkable
+class HopSink(Protocol):
+    """A ``CallSink`` that also hears when its deltas passed by. Who made the call has asked for it: it costs."""
+
+    def passed(self, worker_unix: float, router_unix: float) -> None:
+        """Of the next delta: when its worker sent it, and when its router passed it on, each by the wall clock of that
+        process. Called once before each."""
         ...
 
 

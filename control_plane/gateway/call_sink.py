@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from control_plane.gateway.answer.heading import Heading
+from control_plane.gateway.answer.hops import HopStreamSink, KeptHopStreamSink
 from control_plane.gateway.answer.sinks import Kept, KeptStreamSink, Owner, PlainSink, Sink, StreamSink, Tally
 from control_plane.gateway.api import Api
 from control_plane.gateway.http.exchange import Exchange
@@ -28,7 +29,8 @@ def make_sink(
     )
     logprobs = "logprobs" in generation.sampling
     if generation.stream:
-        return (StreamSink if turn is None else KeptStreamSink)(
+        plain, kept = (HopStreamSink, KeptHopStreamSink) if generation.include_hops else (StreamSink, KeptStreamSink)
+        return (plain if turn is None else kept)(
             owner,
             exchange,
             api.events(heading, generation, prompt),

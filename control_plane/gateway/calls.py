@@ -285,6 +285,7 @@ class Call:
                 ),
             ),
             choice=choice if choice is not None and choice.reason else None,
+            hops=generation.include_hops,
         )
         self._sink = sink
         try:

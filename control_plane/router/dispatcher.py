@@ -25,6 +25,7 @@ from control_plane.router.recovery import Recovery, about
 from control_plane.router.requests import Request
 from control_plane.router.scheduling.profile import Profile
 from control_plane.router.targets import Link, Target, Targets
+from control_plane.router.timed_request import TimedRequest
 
 _log = logging.getLogger(__name__)
 
@@ -95,7 +96,8 @@ class Dispatcher:
         self.catalogue.check_fits(call)
         now = self._clock()
         self._seq += 1
-        request = Request(self, call, sink, self._seq, now, self.catalogue.price(call.model))
+        make = TimedRequest if call.hops else Request
+        request = make(self, call, sink, self._seq, now, self.catalogue.price(call.model))
         self._ledger.open(request)
         try:
             self._lobby.enter(request, now)

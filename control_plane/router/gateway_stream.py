@@ -22,12 +22,14 @@ GATEWAY_LOST = "gateway_lost"
 
 @dataclass(slots=True)
 class Batch:
-    """What is written in one frame. All but ``deltas`` name the call by the gateway's number; so do the deltas."""
+    """What is written in one frame. All but ``deltas`` name the call by the gateway's number; so do the deltas.
+    ``hops``: for each delta of a call that asked, when its worker sent it."""
 
     placed: dict[int, tuple[str, int]] = field(default_factory=dict)
     deltas: list[Delta] = field(default_factory=list)
     refusals: list[tuple[int, InferDeckError]] = field(default_factory=list)
     last_words: list[tuple[int, int]] = field(default_factory=list)
+    hops: list[tuple[int, float]] = field(default_factory=list)
 
     @property
     def size(self) -> int:
@@ -70,7 +72,7 @@ class GatewayStream:
             return
         self._calls[number] = None
         self.requests += 1
-        sink = _Sink(self, number)
+        sink = (_TimedSink if call.hops else _Sink)(self, number)
         try:
             try:
                 handle = self._router.submit(call, sink)
@@ -111,6 +113,11 @@ class GatewayStream:
             self._calls.pop(number, None)
         self._batch.deltas.append(delta)
         self._wake()
+
+    def passed(self, number: int, worker_unix: float) -> None:
+        """The delta that is pushed next left its worker then."""
+        if not self.overrun:
+            self._batch.hops.append((number, worker_unix))
 
     def refuse(self, number: int, error: InferDeckError) -> None:
         self._calls.pop(number, None)
@@ -178,3 +185,12 @@ class _Sink:
 
     def placed(self, worker_id: str, retries: int) -> None:
         self._stream.place(self._number, worker_id, retries)
+
+
+class _TimedSink(_Sink):
+    """Of a call that wants to hear when its deltas passed by. When they leave here, the frame says."""
+
+    __slots__ = ()
+
+    def passed(self, worker_unix: float, router_unix: float) -> None:
+        self._stream.passed(self._number, worker_unix)

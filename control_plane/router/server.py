@@ -267,6 +267,8 @@ class _Servicer(router_pb2_grpc.RouterServicer):
         if batch.deltas:
             frame.tokens.sent_unix = time.time()
             fill_frame(frame.tokens, batch.deltas)
+        for number, worker_unix in batch.hops:
+            frame.hops.add(call=number, worker_unix=worker_unix)
         for number, (worker_id, retries) in batch.placed.items():
             frame.placed.add(call=number, worker_id=worker_id, retries=retries)
         for number, error in batch.refusals:

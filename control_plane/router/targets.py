@@ -38,6 +38,7 @@ class Target:
 
     ``calls`` is the truth about what is in flight there, by attempt number; the counters of ``candidate`` change with
     it and only with it. ``shelf`` is what its prefix cache is believed to hold, ``mirror`` follows its KV events there.
+    ``sent_unix``: when it sent the frame whose deltas are being passed on, by its own clock.
     """
 
     def __init__(self, endpoint: Endpoint, shelf: Shelf) -> None:
@@ -51,6 +52,7 @@ class Target:
         self.calls: dict[int, Request] = {}
         self.last_words: dict[int, Callable[[int], None]] = {}
         self.link: Link | None = None
+        self.sent_unix = 0.0
         self._sampled_unix = 0.0
         self._worked_mono = 0.0
         self._peak = 0

@@ -27,7 +27,7 @@ from control_plane.contracts.v1 import routing_pb2 as control__plane_dot_contrac
 from control_plane.contracts.v1 import worker_pb2 as control__plane_dot_contracts_dot_v1_dot_worker__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'control_plane/contracts/v1/router.proto\x12\x0cinferdeck.v1\x1a)control_plane/contracts/v1/operator.proto\x1a(control_plane/contracts/v1/routing.proto\x1a\'control_plane/contracts/v1/worker.proto\"\x9f\x01\n\x0cGatewayFrame\x12+\n\x05hello\x18\x01 \x01(\x0b\x32\x1a.inferdeck.v1.GatewayHelloH\x00\x12*\n\x06submit\x18\x02 \x01(\x0b\x32\x18.inferdeck.v1.SubmitCallH\x00\x12.\n\x08withdraw\x18\x03 \x01(\x0b\x32\x1a.inferdeck.v1.WithdrawCallH\x00\x42\x06\n\x04kind\"5\n\x0cGatewayHello\x12\x12\n\ngateway_id\x18\x01 \x01(\t\x12\x11\n\trouter_id\x18\x02 \x01(\t\"S\n\nSubmitCall\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\x04\x12(\n\x06routed\x18\x02 \x01(\x0b\x32\x18.inferdeck.v1.RoutedCall\x12\r\n\x05\x61ge_s\x18\x03 \x01(\x01\"\x97\x04\n\nRoutedCall\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x18\n\x10prompt_token_ids\x18\x03 \x03(\r\x12(\n\x08sampling\x18\x04 \x01(\x0b\x32\x16.inferdeck.v1.Sampling\x12\x0e\n\x06stream\x18\x05 \x01(\x08\x12\x14\n\x0c\x61rrival_unix\x18\x06 \x01(\x01\x12\x14\n\x0c\x61rrival_mono\x18\x07 \x01(\x01\x12\x10\n\x08priority\x18\x08 \x01(\x11\x12\x1c\n\x0fqueue_timeout_s\x18\t \x01(\x01H\x00\x88\x01\x01\x12\x12\n\ncache_salt\x18\n \x01(\t\x12\x0e\n\x06key_id\x18\x0b \x01(\t\x12\x0b\n\x03\x61pi\x18\x0c \x01(\t\x12#\n\x06stages\x18\r \x03(\x0b\x32\x13.inferdeck.v1.Stage\x12\x13\n\x0btraceparent\x18\x0e \x01(\t\x12\x0f\n\x07resumed\x18\x0f \x01(\r\x12\x12\n\ngateway_id\x18\x10 \x01(\t\x12\x10\n\x08\x61ttempts\x18\x11 \x01(\r\x12\x0e\n\x06ttft_s\x18\x12 \x01(\x01\x12\x0f\n\x07session\x18\x13 \x01(\t\x12)\n\x06\x63hoice\x18\x14 \x01(\x0b\x32\x19.inferdeck.v1.ModelChoice\x12&\n\x07service\x18\x15 \x01(\x0b\x32\x15.inferdeck.v1.Service\x12\x0c\n\x04\x66low\x18\x16 \x01(\tB\x12\n\x10_queue_timeout_s\"^\n\x07Service\x12\x0c\n\x04tier\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\r\x12\x0f\n\x07\x61t_busy\x18\x03 \x01(\t\x12\x11\n\tat_reject\x18\x04 \x01(\t\x12\x11\n\tmin_share\x18\x05 \x01(\x01\"?\n\x0cWithdrawCall\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\x04\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x11\n\ttell_used\x18\x03 \x01(\x08\"\xed\x01\n\x0bRoutedFrame\x12\x0b\n\x03seq\x18\x01 \x01(\x04\x12$\n\x06placed\x18\x02 \x03(\x0b\x32\x14.inferdeck.v1.Placed\x12)\n\x06tokens\x18\x03 \x01(\x0b\x32\x19.inferdeck.v1.WorkerFrame\x12\'\n\x08refusals\x18\x04 \x03(\x0b\x32\x15.inferdeck.v1.Refusal\x12+\n\nlast_words\x18\x05 \x03(\x0b\x32\x17.inferdeck.v1.LastWords\x12*\n\tcatalogue\x18\x06 \x01(\x0b\x32\x17.inferdeck.v1.Catalogue\":\n\x06Placed\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\x04\x12\x11\n\tworker_id\x18\x02 \x01(\t\x12\x0f\n\x07retries\x18\x03 \x01(\r\"\xaf\x01\n\x07Refusal\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\x04\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\r\n\x05param\x18\x04 \x01(\t\x12\x0c\n\x04\x63ode\x18\x05 \x01(\t\x12\x0c\n\x04hint\x18\x06 \x01(\t\x12\x1a\n\rretry_after_s\x18\x07 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05retry\x18\x08 \x01(\x08H\x01\x88\x01\x01\x42\x10\n\x0e_retry_after_sB\x08\n\x06_retry\"0\n\tLastWords\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\x04\x12\x15\n\routput_tokens\x18\x02 \x01(\r\"\x0f\n\rModelsRequest\"\x8b\x01\n\tCatalogue\x12\x11\n\trouter_id\x18\x01 \x01(\t\x12\'\n\x06models\x18\x02 \x03(\x0b\x32\x17.inferdeck.v1.ModelView\x12\x0e\n\x06joined\x18\x03 \x01(\x08\x12\r\n\x05ready\x18\x04 \x01(\x08\x12\x10\n\x08\x64raining\x18\x05 \x01(\x08\x12\x11\n\tin_flight\x18\x06 \x01(\r\":\n\x15ModelTokenizerRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x12\n\nknown_hash\x18\x02 \x01(\t\"\x81\x01\n\x0eTokenizerChunk\x12\x0c\n\x04hash\x18\x01 \x01(\t\x12\x13\n\x0bmax_context\x18\x02 \x01(\r\x12\x12\n\nvocab_size\x18\x03 \x01(\r\x12\x11\n\tunchanged\x18\x04 \x01(\x08\x12%\n\x04\x66ile\x18\x05 \x01(\x0b\x32\x17.inferdeck.v1.FileChunk\"\x0e\n\x0cStateRequest2\xa3\x02\n\x06Router\x12\x42\n\x05Route\x12\x1a.inferdeck.v1.GatewayFrame\x1a\x19.inferdeck.v1.RoutedFrame(\x01\x30\x01\x12@\n\x06Models\x12\x1b.inferdeck.v1.ModelsRequest\x1a\x17.inferdeck.v1.Catalogue0\x01\x12S\n\x0cGetTokenizer\x12#.inferdeck.v1.ModelTokenizerRequest\x1a\x1c.inferdeck.v1.TokenizerChunk0\x01\x12>\n\x05State\x12\x1a.inferdeck.v1.StateRequest\x1a\x19.inferdeck.v1.RouterStateb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'control_plane/contracts/v1/router.proto\x12\x0cinferdeck.v1\x1a)control_plane/contracts/v1/operator.proto\x1a(control_plane/contracts/v1/routing.proto\x1a\'control_plane/contracts/v1/worker.proto\"\x9f\x01\n\x0cGatewayFrame\x12+\n\x05hello\x18\x01 \x01(\x0b\x32\x1a.inferdeck.v1.GatewayHelloH\x00\x12*\n\x06submit\x18\x02 \x01(\x0b\x32\x18.inferdeck.v1.SubmitCallH\x00\x12.\n\x08withdraw\x18\x03 \x01(\x0b\x32\x1a.inferdeck.v1.WithdrawCallH\x00\x42\x06\n\x04kind\"5\n\x0cGatewayHello\x12\x12\n\ngateway_id\x18\x01 \x01(\t\x12\x11\n\trouter_id\x18\x02 \x01(\t\"S\n\nSubmitCall\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\x04\x12(\n\x06routed\x18\x02 \x01(\x0b\x32\x18.inferdeck.v1.RoutedCall\x12\r\n\x05\x61ge_s\x18\x03 \x01(\x01\"\xa5\x04\n\nRoutedCall\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x18\n\x10prompt_token_ids\x18\x03 \x03(\r\x12(\n\x08sampling\x18\x04 \x01(\x0b\x32\x16.inferdeck.v1.Sampling\x12\x0e\n\x06stream\x18\x05 \x01(\x08\x12\x14\n\x0c\x61rrival_unix\x18\x06 \x01(\x01\x12\x14\n\x0c\x61rrival_mono\x18\x07 \x01(\x01\x12\x10\n\x08priority\x18\x08 \x01(\x11\x12\x1c\n\x0fqueue_timeout_s\x18\t \x01(\x01H\x00\x88\x01\x01\x12\x12\n\ncache_salt\x18\n \x01(\t\x12\x0e\n\x06key_id\x18\x0b \x01(\t\x12\x0b\n\x03\x61pi\x18\x0c \x01(\t\x12#\n\x06stages\x18\r \x03(\x0b\x32\x13.inferdeck.v1.Stage\x12\x13\n\x0btraceparent\x18\x0e \x01(\t\x12\x0f\n\x07resumed\x18\x0f \x01(\r\x12\x12\n\ngateway_id\x18\x10 \x01(\t\x12\x10\n\x08\x61ttempts\x18\x11 \x01(\r\x12\x0e\n\x06ttft_s\x18\x12 \x01(\x01\x12\x0f\n\x07session\x18\x13 \x01(\t\x12)\n\x06\x63hoice\x18\x14 \x01(\x0b\x32\x19.inferdeck.v1.ModelChoice\x12&\n\x07service\x18\x15 \x01(\x0b\x32\x15.inferdeck.v1.Service\x12\x0c\n\x04\x66low\x18\x16 \x01(\t\x12\x0c\n\x04hops\x18\x17 \x01(\x08\x42\x12\n\x10_queue_timeout_s\"^\n\x07Service\x12\x0c\n\x04tier\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\r\x12\x0f\n\x07\x61t_busy\x18\x03 \x01(\t\x12\x11\n\tat_reject\x18\x04 \x01(\t\x12\x11\n\tmin_share\x18\x05 \x01(\x01\"?\n\x0cWithdrawCall\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\x04\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x11\n\ttell_used\x18\x03 \x01(\x08\"\x8e\x02\n\x0bRoutedFrame\x12\x0b\n\x03seq\x18\x01 \x01(\x04\x12$\n\x06placed\x18\x02 \x03(\x0b\x32\x14.inferdeck.v1.Placed\x12)\n\x06tokens\x18\x03 \x01(\x0b\x32\x19.inferdeck.v1.WorkerFrame\x12\'\n\x08refusals\x18\x04 \x03(\x0b\x32\x15.inferdeck.v1.Refusal\x12+\n\nlast_words\x18\x05 \x03(\x0b\x32\x17.inferdeck.v1.LastWords\x12*\n\tcatalogue\x18\x06 \x01(\x0b\x32\x17.inferdeck.v1.Catalogue\x12\x1f\n\x04hops\x18\x07 \x03(\x0b\x32\x11.inferdeck.v1.Hop\"(\n\x03Hop\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\x04\x12\x13\n\x0bworker_unix\x18\x02 \x01(\x01\":\n\x06Placed\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\x04\x12\x11\n\tworker_id\x18\x02 \x01(\t\x12\x0f\n\x07retries\x18\x03 \x01(\r\"\xaf\x01\n\x07Refusal\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\x04\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\r\n\x05param\x18\x04 \x01(\t\x12\x0c\n\x04\x63ode\x18\x05 \x01(\t\x12\x0c\n\x04hint\x18\x06 \x01(\t\x12\x1a\n\rretry_after_s\x18\x07 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05retry\x18\x08 \x01(\x08H\x01\x88\x01\x01\x42\x10\n\x0e_retry_after_sB\x08\n\x06_retry\"0\n\tLastWords\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\x04\x12\x15\n\routput_tokens\x18\x02 \x01(\r\"\x0f\n\rModelsRequest\"\x8b\x01\n\tCatalogue\x12\x11\n\trouter_id\x18\x01 \x01(\t\x12\'\n\x06models\x18\x02 \x03(\x0b\x32\x17.inferdeck.v1.ModelView\x12\x0e\n\x06joined\x18\x03 \x01(\x08\x12\r\n\x05ready\x18\x04 \x01(\x08\x12\x10\n\x08\x64raining\x18\x05 \x01(\x08\x12\x11\n\tin_flight\x18\x06 \x01(\r\":\n\x15ModelTokenizerRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x12\n\nknown_hash\x18\x02 \x01(\t\"\x81\x01\n\x0eTokenizerChunk\x12\x0c\n\x04hash\x18\x01 \x01(\t\x12\x13\n\x0bmax_context\x18\x02 \x01(\r\x12\x12\n\nvocab_size\x18\x03 \x01(\r\x12\x11\n\tunchanged\x18\x04 \x01(\x08\x12%\n\x04\x66ile\x18\x05 \x01(\x0b\x32\x17.inferdeck.v1.FileChunk\"\x0e\n\x0cStateRequest2\xa3\x02\n\x06Router\x12\x42\n\x05Route\x12\x1a.inferdeck.v1.GatewayFrame\x1a\x19.inferdeck.v1.RoutedFrame(\x01\x30\x01\x12@\n\x06Models\x12\x1b.inferdeck.v1.ModelsRequest\x1a\x17.inferdeck.v1.Catalogue0\x01\x12S\n\x0cGetTokenizer\x12#.inferdeck.v1.ModelTokenizerRequest\x1a\x1c.inferdeck.v1.TokenizerChunk0\x01\x12>\n\x05State\x12\x1a.inferdeck.v1.StateRequest\x1a\x19.inferdeck.v1.RouterStateb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,29 +41,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SUBMITCALL']._serialized_start=400
   _globals['_SUBMITCALL']._serialized_end=483
   _globals['_ROUTEDCALL']._serialized_start=486
-  _globals['_ROUTEDCALL']._serialized_end=1021
-  _globals['_SERVICE']._serialized_start=1023
-  _globals['_SERVICE']._serialized_end=1117
-  _globals['_WITHDRAWCALL']._serialized_start=1119
-  _globals['_WITHDRAWCALL']._serialized_end=1182
-  _globals['_ROUTEDFRAME']._serialized_start=1185
-  _globals['_ROUTEDFRAME']._serialized_end=1422
-  _globals['_PLACED']._serialized_start=1424
-  _globals['_PLACED']._serialized_end=1482
-  _globals['_REFUSAL']._serialized_start=1485
-  _globals['_REFUSAL']._serialized_end=1660
-  _globals['_LASTWORDS']._serialized_start=1662
-  _globals['_LASTWORDS']._serialized_end=1710
-  _globals['_MODELSREQUEST']._serialized_start=1712
-  _globals['_MODELSREQUEST']._serialized_end=1727
-  _globals['_CATALOGUE']._serialized_start=1730
-  _globals['_CATALOGUE']._serialized_end=1869
-  _globals['_MODELTOKENIZERREQUEST']._serialized_start=1871
-  _globals['_MODELTOKENIZERREQUEST']._serialized_end=1929
-  _globals['_TOKENIZERCHUNK']._serialized_start=1932
-  _globals['_TOKENIZERCHUNK']._serialized_end=2061
-  _globals['_STATEREQUEST']._serialized_start=2063
-  _globals['_STATEREQUEST']._serialized_end=2077
-  _globals['_ROUTER']._serialized_start=2080
-  _globals['_ROUTER']._serialized_end=2371
+  _globals['_ROUTEDCALL']._serialized_end=1035
+  _globals['_SERVICE']._serialized_start=1037
+  _globals['_SERVICE']._serialized_end=1131
+  _globals['_WITHDRAWCALL']._serialized_start=1133
+  _globals['_WITHDRAWCALL']._serialized_end=1196
+  _globals['_ROUTEDFRAME']._serialized_start=1199
+  _globals['_ROUTEDFRAME']._serialized_end=1469
+  _globals['_HOP']._serialized_start=1471
+  _globals['_HOP']._serialized_end=1511
+  _globals['_PLACED']._serialized_start=1513
+  _globals['_PLACED']._serialized_end=1571
+  _globals['_REFUSAL']._serialized_start=1574
+  _globals['_REFUSAL']._serialized_end=1749
+  _globals['_LASTWORDS']._serialized_start=1751
+  _globals['_LASTWORDS']._serialized_end=1799
+  _globals['_MODELSREQUEST']._serialized_start=1801
+  _globals['_MODELSREQUEST']._serialized_end=1816
+  _globals['_CATALOGUE']._serialized_start=1819
+  _globals['_CATALOGUE']._serialized_end=1958
+  _globals['_MODELTOKENIZERREQUEST']._serialized_start=1960
+  _globals['_MODELTOKENIZERREQUEST']._serialized_end=2018
+  _globals['_TOKENIZERCHUNK']._serialized_start=2021
+  _globals['_TOKENIZERCHUNK']._serialized_end=2150
+  _globals['_STATEREQUEST']._serialized_start=2152
+  _globals['_STATEREQUEST']._serialized_end=2166
+  _globals['_ROUTER']._serialized_start=2169
+  _globals['_ROUTER']._serialized_end=2460
 # @@protoc_insertion_point(module_scope)

@@ -38,7 +38,7 @@ class SubmitCall(_message.Message):
     def __init__(self, call: _Optional[int] = ..., routed: _Optional[_Union[RoutedCall, _Mapping]] = ..., age_s: _Optional[float] = ...) -> None: ...
 
 class RoutedCall(_message.Message):
-    __slots__ = ("request_id", "model", "prompt_token_ids", "sampling", "stream", "arrival_unix", "arrival_mono", "priority", "queue_timeout_s", "cache_salt", "key_id", "api", "stages", "traceparent", "resumed", "gateway_id", "attempts", "ttft_s", "session", "choice", "service", "flow")
+    __slots__ = ("request_id", "model", "prompt_token_ids", "sampling", "stream", "arrival_unix", "arrival_mono", "priority", "queue_timeout_s", "cache_salt", "key_id", "api", "stages", "traceparent", "resumed", "gateway_id", "attempts", "ttft_s", "session", "choice", "service", "flow", "hops")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PROMPT_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -61,6 +61,7 @@ class RoutedCall(_message.Message):
     CHOICE_FIELD_NUMBER: _ClassVar[int]
     SERVICE_FIELD_NUMBER: _ClassVar[int]
     FLOW_FIELD_NUMBER: _ClassVar[int]
+    HOPS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     model: str
     prompt_token_ids: _containers.RepeatedScalarFieldContainer[int]
@@ -83,7 +84,8 @@ class RoutedCall(_message.Message):
     choice: _operator_pb2.ModelChoice
     service: Service
     flow: str
-    def __init__(self, request_id: _Optional[str] = ..., model: _Optional[str] = ..., prompt_token_ids: _Optional[_Iterable[int]] = ..., sampling: _Optional[_Union[_worker_pb2.Sampling, _Mapping]] = ..., stream: _Optional[bool] = ..., arrival_unix: _Optional[float] = ..., arrival_mono: _Optional[float] = ..., priority: _Optional[int] = ..., queue_timeout_s: _Optional[float] = ..., cache_salt: _Optional[str] = ..., key_id: _Optional[str] = ..., api: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[_operator_pb2.Stage, _Mapping]]] = ..., traceparent: _Optional[str] = ..., resumed: _Optional[int] = ..., gateway_id: _Optional[str] = ..., attempts: _Optional[int] = ..., ttft_s: _Optional[float] = ..., session: _Optional[str] = ..., choice: _Optional[_Union[_operator_pb2.ModelChoice, _Mapping]] = ..., service: _Optional[_Union[Service, _Mapping]] = ..., flow: _Optional[str] = ...) -> None: ...
+    hops: bool
+    def __init__(self, request_id: _Optional[str] = ..., model: _Optional[str] = ..., prompt_token_ids: _Optional[_Iterable[int]] = ..., sampling: _Optional[_Union[_worker_pb2.Sampling, _Mapping]] = ..., stream: _Optional[bool] = ..., arrival_unix: _Optional[float] = ..., arrival_mono: _Optional[float] = ..., priority: _Optional[int] = ..., queue_timeout_s: _Optional[float] = ..., cache_salt: _Optional[str] = ..., key_id: _Optional[str] = ..., api: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[_operator_pb2.Stage, _Mapping]]] = ..., traceparent: _Optional[str] = ..., resumed: _Optional[int] = ..., gateway_id: _Optional[str] = ..., attempts: _Optional[int] = ..., ttft_s: _Optional[float] = ..., session: _Optional[str] = ..., choice: _Optional[_Union[_operator_pb2.ModelChoice, _Mapping]] = ..., service: _Optional[_Union[Service, _Mapping]] = ..., flow: _Optional[str] = ..., hops: _Optional[bool] = ...) -> None: ...
 
 class Service(_message.Message):
     __slots__ = ("tier", "weight", "at_busy", "at_reject", "min_share")
@@ -110,20 +112,30 @@ class WithdrawCall(_message.Message):
     def __init__(self, call: _Optional[int] = ..., reason: _Optional[str] = ..., tell_used: _Optional[bool] = ...) -> None: ...
 
 class RoutedFrame(_message.Message):
-    __slots__ = ("seq", "placed", "tokens", "refusals", "last_words", "catalogue")
+    __slots__ = ("seq", "placed", "tokens", "refusals", "last_words", "catalogue", "hops")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     PLACED_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
     REFUSALS_FIELD_NUMBER: _ClassVar[int]
     LAST_WORDS_FIELD_NUMBER: _ClassVar[int]
     CATALOGUE_FIELD_NUMBER: _ClassVar[int]
+    HOPS_FIELD_NUMBER: _ClassVar[int]
     seq: int
     placed: _containers.RepeatedCompositeFieldContainer[Placed]
     tokens: _worker_pb2.WorkerFrame
     refusals: _containers.RepeatedCompositeFieldContainer[Refusal]
     last_words: _containers.RepeatedCompositeFieldContainer[LastWords]
     catalogue: Catalogue
-    def __init__(self, seq: _Optional[int] = ..., placed: _Optional[_Iterable[_Union[Placed, _Mapping]]] = ..., tokens: _Optional[_Union[_worker_pb2.WorkerFrame, _Mapping]] = ..., refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., last_words: _Optional[_Iterable[_Union[LastWords, _Mapping]]] = ..., catalogue: _Optional[_Union[Catalogue, _Mapping]] = ...) -> None: ...
+    hops: _containers.RepeatedCompositeFieldContainer[Hop]
+    def __init__(self, seq: _Optional[int] = ..., placed: _Optional[_Iterable[_Union[Placed, _Mapping]]] = ..., tokens: _Optional[_Union[_worker_pb2.WorkerFrame, _Mapping]] = ..., refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., last_words: _Optional[_Iterable[_Union[LastWords, _Mapping]]] = ..., catalogue: _Optional[_Union[Catalogue, _Mapping]] = ..., hops: _Optional[_Iterable[_Union[Hop, _Mapping]]] = ...) -> None: ...
+
+class Hop(_message.Message):
+    __slots__ = ("call", "worker_unix")
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    WORKER_UNIX_FIELD_NUMBER: _ClassVar[int]
+    call: int
+    worker_unix: float
+    def __init__(self, call: _Optional[int] = ..., worker_unix: _Optional[float] = ...) -> None: ...
 
 class Placed(_message.Message):
     __slots__ = ("call", "worker_id", "retries")

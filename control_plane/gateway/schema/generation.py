@@ -49,6 +49,7 @@ class Generation:
     max_tokens_name: str = "max_tokens"
     stream: bool = False
     include_usage: bool = False
+    include_hops: bool = False
     messages: list[Message] = field(default_factory=list)
     tools: list[dict[str, Any]] = field(default_factory=list)
     prompt: Prompt = ""
@@ -134,20 +135,26 @@ def _generation(values: dict[str, Any]) -> Generation:
     if "stream_options" in values:
         if not generation.stream:
             raise invalid("stream_options", "'stream_options' is only allowed when 'stream' is true.", "invalid_value")
-        generation.include_usage = values["stream_options"]
+        options = values["stream_options"]
+        generation.include_usage = "include_usage" in options
+        generation.include_hops = "include_hops" in options
     if generation.max_tokens is not None and generation.sampling.get("min_tokens", 0) > generation.max_tokens:
         raise invalid("min_tokens", "'min_tokens' is more than the output may have.", "invalid_value")
     return generation
 
 
-def _stream_options(name: str, value: Any) -> bool:
-    include_usage = False
+def _stream_options(name: str, value: Any) -> frozenset[str]:
+    """Those that are on."""
+    on: set[str] = set()
     for key, item in mapping(name, value).items():
-        if key == "include_usage" and item is not None:
-            include_usage = boolean(f"{name}.include_usage", item)
-        elif key not in ("include_usage", "include_obfuscation") or (item is not None and item is not False):
+        if key in ("include_usage", "include_hops") and item is not None:
+            if boolean(f"{name}.{key}", item):
+                on.add(key)
+        elif key not in ("include_usage", "include_hops", "include_obfuscation") or (
+            item is not None and item is not False
+        ):
             raise invalid(f"{name}.{key[:64]}", f"Unsupported parameter: '{name}.{key[:64]}'.", "unsupported_parameter")
-    return include_usage
+    return frozenset(on)
 
 
 def _parallel_tool_calls(name: str, value: Any) -> bool:
@@ -206,6 +213,10 @@ _COMMON: dict[str, Field] = {
             "additionalProperties": False,
             "properties": {
                 "include_usage": {"type": ["boolean", "null"]},
+                "include_hops": {
+                    "type": ["boolean", "null"],
+                    "description": "Each event says when its token left each process, in seconds since the call came.",
+                },
                 "include_obfuscation": {"enum": [False, None]},
             },
         },

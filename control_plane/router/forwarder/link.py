@@ -136,6 +136,7 @@ class WorkerLink:
         self._seq += 1
         if frame.seq != self._seq:
             raise StreamBroken(f"frame {self._seq} is missing, {frame.seq} came")
+        self._target.sent_unix = frame.sent_unix
         request_of = self._target.calls.get
         try:
             for number, token_id, text in tokens_from_wire(frame):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from control_plane.contracts.call import CallSink, RoutedCall
+from control_plane.contracts.call import CallSink, HopSink, RoutedCall
 from control_plane.contracts.fleet import RequestPhase, RequestView
 from control_plane.contracts.worker import Delta
 
@@ -71,6 +71,11 @@ class RemoteCall:
             self.begun = True
             self.first_mono = now
         self.sink.delta(delta)
+
+    def passed(self, worker_unix: float, router_unix: float) -> None:
+        """Of a call that asked: when its next delta left its worker, and its router."""
+        if isinstance(self.sink, HopSink):
+            self.sink.passed(worker_unix, router_unix)
 
     def placed(self, worker_id: str, attempts: int) -> None:
         self.worker_id = worker_id

@@ -178,6 +178,10 @@ class RouterLink:
             call = call_of(placed.call)
             if call is not None:
                 call.placed(placed.worker_id, placed.retries)
+        for hop in frame.hops:
+            call = call_of(hop.call)
+            if call is not None:
+                call.passed(hop.worker_unix, frame.tokens.sent_unix)
         if frame.HasField("tokens"):
             self._tokens(frame.tokens, now)
         for refusal in frame.refusals:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,7 @@ from tests.integration.gateway.rig import (
     request,
     serving,
 )
-from tests.integration.router.rig import MODEL, TOKENIZER, worker_load, worker_priorities, worker_requests
+from tests.integration.router.rig import MODEL, TOKENIZER, remote_rig, worker_load, worker_priorities, worker_requests
 from tests.integration.router.rig import Rig as Routed
 from tests.integration.router.rig import rig as routing
 from tests.scripted_worker import scripted_server, scripted_worker
@@ -104,6 +106,22 @@ async def test_an_answer_and_what_it_used() -> None:
         )
         assert last["prompt_tokens_details"]["cached_tokens"] >= 16
         await here.idle(worker.address)
+
+
+@pytest.mark.parametrize("way", [routing, remote_rig], ids=["router inside", "router of its own"])
+async def test_each_event_says_when_its_token_left_each_process(way: Callable[[Sequence[Any]], Any]) -> None:
+    async with scripted_server() as worker, way([worker]) as routed, serving(routed.router, Keys()) as (_, http, _, _):
+        asked = {"stream": True, "stream_options": {"include_hops": True}}
+        began = time.time()
+        response = await http.post(CHAT, json=body({"tokens": 6, "delay_s": 0.05}, **asked))
+        took = time.time() - began
+    told = [event["hops"] for event in events(response.content)[:-1] if "hops" in event]
+    assert [each["tokens"] for each in told] == [1, 2, 3, 4, 5, 6]
+    for each in told:
+        # A wall clock may be moved a little while it runs.
+        assert 0 < each["worker"] < each["router"] + 1e-3 < each["gateway"] + 2e-3 < took + 3e-3
+    gaps = [later["worker"] - earlier["worker"] for earlier, later in pairwise(told)]
+    assert min(gaps) > 0.025, "each is the time of its own token"
 
 
 @pytest.mark.parametrize("priority", [10, -10])

@@ -59,6 +59,7 @@ CALL = RoutedCall(
     ),
     service=Service("free", 2, "queue", "refuse", 0.25),
     flow="acme",
+    hops=True,
 )
 
 

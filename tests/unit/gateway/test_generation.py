@@ -190,6 +190,14 @@ def test_stream_options() -> None:
     assert refusal(stream=True, stream_options={"include_usage": 1}).param == "stream_options.include_usage"
 
 
+def test_hops_are_told_only_where_they_are_asked_for() -> None:
+    assert not chat(stream=True, stream_options={"include_usage": True}).include_hops
+    asked = chat(stream=True, stream_options={"include_hops": True})
+    assert (asked.include_hops, asked.include_usage) == (True, False)
+    assert not chat(stream=True, stream_options={"include_hops": False}).include_hops
+    assert refusal(stream=True, stream_options={"include_hops": 1}).param == "stream_options.include_hops"
+
+
 def test_log_probabilities() -> None:
     assert chat(logprobs=True).sampling == {"logprobs": 0}
     assert chat(logprobs=True, top_logprobs=20).sampling == {"logprobs": 20}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
-from control_plane.contracts.call import CallSink, PlacedSink, RoutedCall, TokenizerBundle
+from control_plane.contracts.call import CallSink, HopSink, PlacedSink, RoutedCall, TokenizerBundle
 from control_plane.contracts.errors import Conflict, InferDeckError, NotFound, Unavailable
 from control_plane.contracts.fleet import ModelView
 from control_plane.contracts.worker import Delta, Done, Sampling
@@ -90,6 +90,24 @@ async def test_what_comes_in_one_turn_goes_out_in_one_batch_by_the_gateways_numb
     assert [(number, error.message) for number, error in batch.refusals] == [(9, "gone")]
     assert len(stream) == 0
     assert (stream.requests, stream.tokens) == (2, 2)
+
+
+async def test_a_batch_says_when_deltas_left_their_worker_only_of_calls_that_asked(
+    stream: GatewayStream, router: FakeRouter
+) -> None:
+    stream.submit(7, replace(call("a"), hops=True))
+    stream.submit(9, call("b"))
+    asked, other = router.sinks["a"], router.sinks["b"]
+    assert isinstance(asked, HopSink)
+    assert not isinstance(other, HopSink)
+    for number, worker_unix in enumerate((100.5, 100.75)):
+        asked.passed(worker_unix, 0.0)
+        asked.delta(Delta(1, (number,), "x"))
+    other.delta(Delta(2, (5,), "x"))
+    taken = await stream.take()
+    assert taken is not None
+    assert taken[0].hops == [(7, 100.5), (7, 100.75)]
+    assert len(taken[0].deltas) == 3
 
 
 async def test_a_refusal_at_once_and_a_failure_that_nobody_expected_are_both_told(stream: GatewayStream) -> None:
