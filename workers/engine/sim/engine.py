@@ -304,8 +304,9 @@ class SimEngine:
                 out.setdefault(choice.call.sink, []).append(delta)
         self._totals.steps += 1
         finished = self._scheduler.complete(scheduled, tokens, ended)
-        # As vLLM's trace has it: from its schedule on, also where another step ran first.
-        self._publish(scheduled, finished, self._due - scheduled.now)
+        # As vLLM's trace has it: from its schedule on, also where another step ran first. A timer may ring early, and
+        # no token is out before its step is over.
+        self._publish(scheduled, finished, min(self._due, now) - scheduled.now)
         for sink, deltas in out.items():
             sink(deltas)
         if not self._dying:

@@ -158,6 +158,20 @@ async def test_the_trace_can_be_sampled_and_off(tmp_path: Path) -> None:
         assert run.engine.trace().step == 40
 
 
+async def test_a_step_is_over_when_it_is_told_also_where_a_timer_rings_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    later = loop.call_later
+    monkeypatch.setattr(loop, "call_later", lambda delay, *rest: later(max(0.0, delay - 0.003), *rest))
+    async with running(tmp_path, speed=1.0) as run:
+        told: list[tuple[float, EngineStep]] = []
+        run.engine.on_steps = lambda steps: told.extend((time.time(), step) for step in steps)
+        await run.ask("hello", max_tokens=8)
+    assert len(told) == 8
+    assert all(step.started_unix + step.schedule_s + step.execute_s < at + 0.001 for at, step in told)
+
+
 async def test_scripts_say_what_is_said(tmp_path: Path) -> None:
     async with running(tmp_path) as run:
         assert (await run.script(text="exactly this")).text() == "exactly this"
