@@ -50,7 +50,8 @@ class WorkerLink:
     """Connects, and connects again after a cool-down, until it is closed. Make it inside a running loop.
 
     Only the instance that the target stands for will do: another one at the same address is refused. ``credentials`` is
-    the router's own file, for workers that want to see one.
+    the router's own file, for workers that want to see one. From the first call on that asks when its tokens passed by,
+    its target knows when frames were sent.
     """
 
     def __init__(self, target: Target, router_id: str, owner: LinkOwner, credentials: str = "") -> None:
@@ -61,9 +62,11 @@ class WorkerLink:
         self._stream: GrpcStream | None = None
         self._kv_watch = KvWatch(target.mirror, target.heard_kv)
         self._seq = 0
+        self._timed = False
         self.task = asyncio.get_running_loop().create_task(self._run(), name=f"link-{target.worker_id}")
 
     def generate(self, number: int, call: RoutedCall) -> None:
+        self._timed |= call.hops
         if self._stream is not None:
             self._stream.send(generate_frame(number, call).SerializeToString())
 
@@ -136,7 +139,8 @@ class WorkerLink:
         self._seq += 1
         if frame.seq != self._seq:
             raise StreamBroken(f"frame {self._seq} is missing, {frame.seq} came")
-        self._target.sent_unix = frame.sent_unix
+        if self._timed:
+            self._target.sent_unix = frame.sent_unix
         request_of = self._target.calls.get
         try:
             for number, token_id, text in tokens_from_wire(frame):

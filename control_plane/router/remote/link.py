@@ -76,6 +76,7 @@ class RouterLink:
         self._end: Callable[[str], None] = lambda cause: None
         self._number = 0
         self._seq = 0
+        self._timed = False
         self.task = asyncio.get_running_loop().create_task(self._run(), name=f"router-{endpoint.id}")
 
     def submit(self, call: RemoteCall, routed: RoutedCall) -> None:
@@ -84,6 +85,7 @@ class RouterLink:
         call.number, call.link, call.worker_id = self._number, self, ""
         wire = submit_to_wire(self._number, routed, time.monotonic())
         self.calls[self._number] = call
+        self._timed |= routed.hops
         self.standing.own = len(self.calls)
         self._send(pb.GatewayFrame(submit=wire))
 
@@ -178,10 +180,11 @@ class RouterLink:
             call = call_of(placed.call)
             if call is not None:
                 call.placed(placed.worker_id, placed.retries)
-        for hop in frame.hops:
-            call = call_of(hop.call)
-            if call is not None:
-                call.passed(hop.worker_unix, frame.tokens.sent_unix)
+        if self._timed:
+            for hop in frame.hops:
+                call = call_of(hop.call)
+                if call is not None:
+                    call.passed(hop.worker_unix, frame.tokens.sent_unix)
         if frame.HasField("tokens"):
             self._tokens(frame.tokens, now)
         for refusal in frame.refusals:
