@@ -16,6 +16,8 @@ from lessons.model import Option, Predict, Quiz
 from lessons.observation import Value
 
 WORKER: Final = re.compile(rf"{POOL}-\d+")
+_SECONDS: Final = {"ms": 1000, "µs": 1_000_000, "us": 1_000_000, "s": 1}
+"""How many of each are a second; the longer names first."""
 
 
 class Misread(InvalidRequest):
@@ -59,7 +61,8 @@ def read_answer(step: Predict | Quiz, text: str) -> Value:
         return typed
     plain, parts = typed.rstrip("%× "), 100 if step.unit == "%" else 1
     if step.unit == "s" and plain.endswith("s"):
-        plain, parts = (plain[:-2], 1000) if plain.endswith("ms") else (plain[:-1], 1)
+        unit = next(unit for unit in _SECONDS if plain.endswith(unit))
+        plain, parts = plain.removesuffix(unit), _SECONDS[unit]
     try:
         number = float(plain.replace(",", "")) / parts
     except ValueError:

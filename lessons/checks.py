@@ -91,6 +91,8 @@ def shown(value: Value | None, unit: str = "") -> str:
     if unit == "%":
         return f"{value * 100:.0f} %"
     if unit == "s":
+        if 0 < abs(value) < 1e-3:
+            return f"{value * 1e6:.3g} µs"
         return f"{value * 1e3:.3g} ms" if abs(value) < 1 else f"{value:.3g} s"
     number = f"{value:,.0f}" if value == round(value) or abs(value) >= 1000 else f"{value:.3g}"
     if unit == "B":

@@ -25,6 +25,8 @@ HALVES = (Option("less", bounds=Bounds(below=10)), Option("more", bounds=Bounds(
         (predict("number", "s"), "21 ms", 0.021),
         (predict("number", "s"), "1,500ms", 1.5),
         (predict("number", "s"), "2 s", 2.0),
+        (predict("number", "s"), "150 µs", 0.00015),
+        (predict("number", "s"), "150us", 0.00015),
         (predict("number", "%"), "70 %", 0.7),
         (predict("number", "%"), "70", 0.7),
         (predict("number", "×"), "4×", 4.0),

@@ -67,6 +67,8 @@ def test_a_verdict_says_what_is_and_what_should_be() -> None:
     [
         (None, "s", "–"),
         (0.0435, "s", "43.5 ms"),
+        (0.00019, "s", "190 µs"),
+        (0.0, "s", "0 ms"),
         (2.7, "s", "2.7 s"),
         (0.295, "%", "30 %"),
         (1.0, "blocks", "1 block"),
