@@ -15,6 +15,9 @@ from lessons.plan_action import PlanOf
 POOL = "w"
 """The sandbox's one pool; its workers are ``w-1``, ``w-2``, …"""
 
+ROUNDS: Final = 300
+"""How often a request is written and read."""
+
 NO_KEYS: Final = ("none", "wrong")
 """What a call may name instead of a key: none at all, and one that nobody ever made."""
 
@@ -31,7 +34,8 @@ class Shape:
 
     ``api`` "models" asks for the list of models, and nothing else counts. ``text`` is asked instead of token ids, and
     answered greedily, so that every learner reads the same; a chat needs it. ``model``: the name that is asked for;
-    without one, the sandbox's model. ``ignore_eos`` false: the answer may end before ``output_tokens``.
+    without one, the sandbox's model. ``ignore_eos`` false: the answer may end before ``output_tokens``. ``hops``: the
+    way of each of its tokens is wanted; a stream asks the gateway for it.
     """
 
     name: str
@@ -48,6 +52,7 @@ class Shape:
     text: str = ""
     model: str = ""
     ignore_eos: bool = True
+    hops: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +206,20 @@ class Settle:
 
 
 @dataclass(frozen=True, slots=True)
+class Encode:
+    """The request of the last of these calls, as its router sends it to a worker, is written and read as JSON and as
+    protobuf, many times, with a stopwatch."""
+
+    word: ClassVar[str] = "encode"
+    lasting: ClassVar[bool] = False
+
+    calls: str
+
+    def told(self) -> str:
+        return f"write and read that request as JSON and as protobuf, {ROUNDS} times each"
+
+
+@dataclass(frozen=True, slots=True)
 class EngineArguments:
     """The platform ends, with every call, and is there again with these engine arguments beside the sandbox's others:
     what an engine takes only at its start. Keys, policy and home stay."""
@@ -229,6 +248,7 @@ Action = (
     | Wait
     | Settle
     | PlanOf
+    | Encode
     | EngineArguments
 )
 

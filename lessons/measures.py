@@ -41,6 +41,7 @@ from lessons.engine_measures import (
 )
 from lessons.event_measures import Apart, Events
 from lessons.gateway_measures import Reached, RequestsLeft, RetryAfter, Status, TokensLeft
+from lessons.hop_measures import HopTime, MessageSize, MessageTime
 from lessons.observation import Observation, Value
 from lessons.plan_measures import PlanGpus, PlanMemory, PlanRequests, PlanTime
 from lessons.request_measures import FinishReason, LongestStage, Requests, StageTime, StreamEvents
@@ -141,6 +142,9 @@ Measure = (
     | StreamEvents
     | FinishReason
     | Requests
+    | HopTime
+    | MessageSize
+    | MessageTime
     | KvPeak
     | KvMean
     | BlocksPeak

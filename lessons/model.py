@@ -12,19 +12,21 @@ from lessons.checks import Bounds, Expect
 from lessons.measures import Measure
 
 Asks = Literal["number", "choice", "worker"]
-View = Literal["workers", "requests", "blocks", "steps", "events", "tokens", "wire", "waterfall", "client"]
+View = Literal["workers", "requests", "blocks", "steps", "events", "tokens", "wire", "waterfall", "hops", "client"]
 
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
     """The platform that a lesson has for itself: one pool called ``w``. Lessons whose sandboxes are equal share it.
 
-    ``profile``: how its router chooses at first. ``engine_args`` and ``max_context`` are those of a pool's settings;
-    ``policy`` are assignments to its policy, as ``inferdeck policy set`` takes them.
+    ``routers``: that are processes of their own; 0: its gateway has one inside. ``profile``: how its router chooses at
+    first. ``engine_args`` and ``max_context`` are those of a pool's settings; ``policy`` are assignments to its policy,
+    as ``inferdeck policy set`` takes them.
     """
 
     engine: Literal["sim", "vllm"] = "sim"
     replicas: int = 1
+    routers: int = 0
     profile: Literal["prefix_aware", "least_load", "balanced", "round_robin"] = "prefix_aware"
     max_context: int = 0
     engine_args: Mapping[str, Any] = field(default_factory=dict)
@@ -72,7 +74,7 @@ class Reveal:
 @dataclass(frozen=True, slots=True)
 class Show:
     """A view of the sandbox as it is now. ``of`` names a worker where the view is of one; the calls whose last one is
-    shown, as it went over the wire, or its waterfall; or is the text whose tokens are shown."""
+    shown, as it went over the wire, its waterfall, or the way of its tokens; or is the text whose tokens are shown."""
 
     kind: ClassVar[str] = "show"
     id: str

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from control_plane.contracts.encoded import BothForms
 from control_plane.contracts.fleet import Event, RequestView, Snapshot
 from control_plane.contracts.sizing.plan import Plan
 from control_plane.contracts.step import BlockSnapshot, EngineStep
+from lessons.hops import TokenHops
 
 Value = float | str
 """A number in its measure's unit, or a word: a worker's id, an error's code."""
@@ -23,7 +25,7 @@ class CallSeen:
     0 where there was no answer; the names in ``headers`` are in lower case. ``events``: those of a stream, with the
     last one that says that it is over; 0 where the answer came in one piece. ``finish``: why the answer ended.
     ``stages_s``: where its time went, in seconds, in their order. ``request_id`` is the call's name in the platform,
-    and in engine steps.
+    and in engine steps. ``hops``: the way of each of its tokens, where it asked for that.
     """
 
     name: str
@@ -44,6 +46,7 @@ class CallSeen:
     events: int = 0
     finish: str = ""
     stages_s: Mapping[str, float] = field(default_factory=dict)
+    hops: tuple[TokenHops, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class Observation:
     """``snapshot`` and ``blocks`` are now; ``calls`` (those that ended), ``requests`` (all that the platform had,
     whoever made them), ``steps`` and ``events`` came since the moment that was marked. ``lost_steps``: so many of them
     were not kept. ``measured``: what this lesson measured before, by name; ``plans``: what was worked out since, by
-    name."""
+    name; ``encoded``: the requests that were written and read since, by their calls' name."""
 
     snapshot: Snapshot
     calls: tuple[CallSeen, ...] = ()
@@ -63,3 +66,4 @@ class Observation:
     requests: tuple[RequestView, ...] = ()
     measured: Mapping[str, Value | None] = field(default_factory=dict)
     plans: Mapping[str, Plan] = field(default_factory=dict)
+    encoded: Mapping[str, BothForms] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from typing import Final
 
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.toml_places import KeyPath
-from lessons.actions import NO_KEYS, Action, Calls, EngineArguments, Heal, Inject, Shape
+from lessons.actions import NO_KEYS, Action, Calls, Encode, EngineArguments, Heal, Inject, Shape
 from lessons.answers import WORKER, Misread, read_answer
 from lessons.checks import Expect
 from lessons.concepts import CONCEPTS
@@ -121,7 +121,9 @@ def _show(lesson: Lesson, step: Show) -> Iterator[Problem]:
         yield ("of",), "the text whose tokens are shown"
     before = lesson.steps[: lesson.steps.index(step)]
     names = {shape.name for each in before for action in _actions(each) for shape in _shapes(action)}
-    if step.view in ("wire", "waterfall") and step.of not in names:
+    if step.view == "hops":
+        names = {shape.name for each in before for action in _actions(each) for shape in _shapes(action) if shape.hops}
+    if step.view in ("wire", "waterfall", "hops") and step.of not in names:
         yield ("of",), f"no calls before this are named {step.of!r}; {nearest(step.of, sorted(names))}"
 
 
@@ -191,6 +193,9 @@ def _named(step: Step, calls: set[str], plans: set[str], measured: set[str]) -> 
     measures += [(("expect", index), each.measure) for index, each in enumerate(_expects(step))]
     for path, measure in measures:
         yield from _known(measure, path, calls, plans, known)
+    for action in _actions(step):
+        if isinstance(action, Encode) and action.calls not in calls:
+            yield (), f"no calls are named {action.calls!r}; {nearest(action.calls, sorted(calls))}"
     for shape in (shape for action in _actions(step) for shape in _shapes(action)):
         if shape.prefix_of and shape.prefix_of not in calls:
             yield (), f"{shape.name}: no calls are named {shape.prefix_of!r}; {nearest(shape.prefix_of, sorted(calls))}"

@@ -14,6 +14,7 @@ from console.completion import Answer
 from console.http import Connections, Endpoint
 from console.learn.calls import Caller, Made
 from console.learn.sandbox import RunningSandbox
+from console.learn.token_way import hop_lines, hops_seen
 from console.learn.views import ROOM
 from console.learn.wire import wire_lines
 from console.plain.timeline import timeline_lines
@@ -38,6 +39,8 @@ async def call_view_lines(
         return (f"no call {of!r} was made in this sandbox yet: go back, and run its experiment again",)
     if view == "wire":
         return tuple(wire_lines(f"/v1{made.path}", made.body, made.answer, ROOM))
+    if view == "hops":
+        return tuple(hop_lines(hops_seen(made, await client.timeline(made.request_id))))
     return tuple(await _waterfall(client, made))
 
 

@@ -15,6 +15,7 @@ from console.learn.keyring import Keyring
 from console.learn.wire import WireAnswer
 from control_plane.contracts.fleet import RequestView
 from lessons.actions import Calls, Shape
+from lessons.hops import TokenHops
 from lessons.observation import CallSeen
 
 PATHS = {"chat": "/chat/completions", "completions": "/completions", "models": "/models"}
@@ -25,13 +26,15 @@ IDS = range(300, 400)
 
 @dataclass(slots=True)
 class Made:
-    """One call. ``task`` runs it; cancelled, it is a client that leaves."""
+    """One call. ``began_unix`` is the wall clock when the stopwatch of ``answer`` began. ``task`` runs it; cancelled,
+    it is a client that leaves."""
 
     request_id: str
     shape: Shape
     path: str
     body: dict[str, Any] | None
     answer: WireAnswer
+    began_unix: float = 0.0
     left: bool = False
     task: asyncio.Task[None] | None = None
 
@@ -44,8 +47,8 @@ class Made:
         """Whether routers tell of it: not of what the gateway answers by itself."""
         return self.body is not None and self.answer.status in (0, 200)
 
-    def seen(self, view: RequestView | None) -> CallSeen:
-        """``view``: what the platform says of it, where it does."""
+    def seen(self, view: RequestView | None, hops: tuple[TokenHops, ...] | None = None) -> CallSeen:
+        """``view``: what the platform says of it, where it does; ``hops`` of its tokens, where they are known."""
         answer = self.answer
         error = "" if self.left or answer.ok else answer.error_code or "incomplete"
         return CallSeen(
@@ -67,6 +70,7 @@ class Made:
             events=answer.events,
             finish=answer.finish_reason,
             stages_s={stage.name: stage.duration_s for stage in view.stages} if view is not None else {},
+            hops=hops or (),
         )
 
 
@@ -158,7 +162,9 @@ class Caller:
                 left.set()
 
         request_id = f"{self._seed}-{self._number}-{shape.name}"
-        made = Made(request_id, shape, PATHS[shape.api], self._body(shape), WireAnswer(on_text))
+        answer = WireAnswer(on_text)
+        began_unix = time.time() - (time.monotonic() - answer.started)
+        made = Made(request_id, shape, PATHS[shape.api], self._body(shape), answer, began_unix)
         made.task = asyncio.create_task(self._run(made, left))
         self._calls.append(made)
         self.latest[shape.name] = made
@@ -192,7 +198,7 @@ class Caller:
             body["prompt"] = shape.text or self._prompt(shape)
         body |= {"max_tokens": shape.output_tokens, "stream": shape.stream}
         if shape.stream:
-            body["stream_options"] = {"include_usage": True}
+            body["stream_options"] = {"include_usage": True} | ({"include_hops": True} if shape.hops else {})
         if shape.text:
             body["temperature"] = 0
         return body | ({"ignore_eos": True} if shape.ignore_eos else {})

@@ -38,7 +38,10 @@ def settings_text(sandbox: Sandbox) -> str:
     pool = {"name": POOL, "engine": sandbox.engine, "replicas": sandbox.replicas}
     if sandbox.max_context:
         pool["max_context"] = sandbox.max_context
-    lines = ["[gateway]", "port = 0", "[api]", "port = 0", "[router]", f'profile = "{sandbox.profile}"', "[[pool]]"]
+    lines = ["[gateway]", "port = 0", "[api]", "port = 0", "[router]", f'profile = "{sandbox.profile}"']
+    if sandbox.routers:
+        lines.append(f"replicas = {sandbox.routers}")
+    lines.append("[[pool]]")
     lines += [f"{name} = {json.dumps(value)}" for name, value in pool.items()]
     if sandbox.engine_args:
         lines.append("[pool.engine_args]")

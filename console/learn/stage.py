@@ -8,6 +8,7 @@ import itertools
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,8 +18,11 @@ from console.launch import Progress
 from console.learn.call_views import call_view_lines
 from console.learn.calls import Caller, Made
 from console.learn.keyring import Keyring
+from console.learn.request_forms import request_forms
 from console.learn.sandbox import RunningSandbox, SandboxGone
+from console.learn.token_way import hops_by_call
 from console.learn.views import view_lines
+from control_plane.contracts.encoded import BothForms
 from control_plane.contracts.errors import InferDeckError, NotFound
 from control_plane.contracts.failure import Failure, FailureKind
 from control_plane.contracts.fleet import Event, Snapshot, WorkerPhase
@@ -31,6 +35,7 @@ from lessons.actions import (
     Calls,
     Cancel,
     Cordon,
+    Encode,
     EngineArguments,
     Heal,
     Inject,
@@ -75,6 +80,7 @@ class PlatformStage:
         self._marked_steps: dict[str, tuple[str, int]] = {}
         self._marked_requests: frozenset[str] = frozenset()
         self._plans: dict[str, Plan] = {}
+        self._encoded: dict[str, BothForms] = {}
         self.starts = 0
 
     async def __aenter__(self) -> Self:
@@ -196,6 +202,10 @@ class PlatformStage:
             await self._wait(action)
         elif isinstance(action, PlanOf):
             self._plans[action.name] = action.worked_out()
+        elif isinstance(action, Encode):
+            await self._at_rest()
+            async with self._client() as client:
+                self._encoded[action.calls] = await request_forms(client, self._calls.latest.get(action.calls))
         elif isinstance(action, EngineArguments):
             await self._restart(action.args)
         else:
@@ -274,7 +284,7 @@ class PlatformStage:
 
     async def mark(self) -> None:
         self._calls.forget_ended()
-        self._plans = {}
+        self._plans, self._encoded = {}, {}
         async with self._client() as client:
             snapshot = await client.get_snapshot(finished_requests=True)
             self._marked_requests = frozenset(request.id for request in snapshot.requests)
@@ -304,12 +314,13 @@ class PlatformStage:
                     steps[worker.id], missed = await _steps_since(client, worker.id, begin)
                     blocks[worker.id] = await client.blocks(worker.id)
                     lost += missed
-        views = {request.id: request for request in snapshot.requests}
-        calls = tuple(made.seen(views.get(made.request_id)) for made in self._calls.ended)
+            views = {request.id: request for request in snapshot.requests}
+            hops = await hops_by_call(client, [made for made in self._calls.ended if made.request_id in views])
+        calls = tuple(made.seen(views.get(made.request_id), hops.get(made.request_id)) for made in self._calls.ended)
         requests = tuple(request for request in snapshot.requests if request.id not in self._marked_requests)
         profile = policy.routing.profile or self._on.sandbox.profile
-        plans = dict(self._plans)
-        return Observation(snapshot, calls, steps, blocks, events, profile, lost, requests, plans=plans)
+        told = Observation(snapshot, calls, steps, blocks, events, profile, lost, requests)
+        return replace(told, plans=dict(self._plans), encoded=dict(self._encoded))
 
     async def show(self, view: View, of: str) -> tuple[str, ...]:
         async with self._client() as client:

@@ -28,15 +28,17 @@ _WHOLE_LINES: Final = 9
 
 
 class WireAnswer(Answer):
-    """An answer that keeps its first and last events, with their times, and counts all of them."""
+    """An answer that keeps its first and last events, with their times, and counts all of them. ``hops``: what its
+    events say of the way of their tokens, each with when it was read."""
 
-    __slots__ = ("events", "first", "last")
+    __slots__ = ("events", "first", "hops", "last")
 
     def __init__(self, on_text: Heard | None = None) -> None:
         super().__init__(on_text)
         self.events = 0
         self.first: list[tuple[bytes, float]] = []
         self.last: deque[tuple[bytes, float]] = deque(maxlen=LAST)
+        self.hops: list[tuple[dict[str, float], float]] = []
 
     def _event(self, data: bytes, at: float) -> None:
         self.events += 1
@@ -45,6 +47,11 @@ class WireAnswer(Answer):
         else:
             self.last.append((data, at))
         super()._event(data, at)
+
+    def _take(self, chunk: Any, at: float) -> None:
+        if isinstance(chunk, dict) and isinstance(told := chunk.get("hops"), dict):
+            self.hops.append((told, at))
+        super()._take(chunk, at)
 
 
 def wire_lines(path: str, body: Mapping[str, Any] | None, answer: WireAnswer, room: int) -> Iterator[str]:

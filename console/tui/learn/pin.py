@@ -69,6 +69,9 @@ _CALLS: Final = frozenset(
         "longest_stage",
         "stream_events",
         "finish",
+        "hop_time",
+        "message_size",
+        "message_time",
     }
 )
 _OF_OTHERS: Final = frozenset({"measured", "ratio"})

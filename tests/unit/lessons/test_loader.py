@@ -149,6 +149,18 @@ def place(folder: Path, file: str, at: str) -> str:
         ),
         (
             CALLS,
+            f'{CALLS}\n[[step.action]]\ndo = "encode"\ncalls = "miny"',
+            OBSERVE,
+            "no calls are named 'miny'; did you mean mine?",
+        ),
+        (
+            'kind = "reveal"\nid = "idea"',
+            'kind = "show"\nid = "idea"\nview = "hops"\nof = "mine"',
+            'of = "mine"',
+            "no calls before this are named 'mine'; known are ",
+        ),
+        (
+            CALLS,
             'do = "plan"\nname = "p"\nmodel = "Llama-3.1-70B"\ngpu = "H1000"\ncontext = 8192',
             OBSERVE,
             "this cannot be worked out: no GPU 'H1000' is known here",

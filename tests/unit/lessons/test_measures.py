@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from control_plane.contracts.encoded import BothForms, Encoded
 from control_plane.contracts.fleet import Event, RequestPhase
 from lessons import measures as m
+from lessons.hops import TokenHops
 from lessons.observation import Value
 from lessons.plan_action import PlanOf
 from lessons.statistic import Stat, statistic
@@ -26,6 +28,11 @@ CALLS = (
         finish="stop",
         stages_s={"queue": 0.5, "prefill": 0.2, "decode": 0.4},
         headers={"x-ratelimit-remaining-tokens": "70", "x-ratelimit-remaining-requests": "9"},
+        hops=(
+            TokenHops(1, 4, 1.0, 1.125, 1.25, None, 1.25),
+            TokenHops(2, 5, 2.0, 2.125, 2.25, None, 2.5),
+            TokenHops(3, 6, 3.0),
+        ),
     ),
     call(
         "a",
@@ -69,6 +76,7 @@ SEEN = observation(
         "none": PlanOf("none", "Llama-3.1-405B", "L4", 8192, tp=1).worked_out(),
     },
     requests=(request(RequestPhase.DECODING), request(RequestPhase.QUEUED), request(RequestPhase.FINISHED)),
+    encoded={"a": BothForms(Encoded(900, 0.5, 0.25), Encoded(300, 0.125, 0.0625))},
     profile="round_robin",
     new=(
         request(RequestPhase.FINISHED, api="chat", stream=True, reason="stop", prompt_tokens=40),
@@ -119,6 +127,18 @@ SEEN = observation(
         (m.FinishReason("a"), "several"),
         (m.FinishReason("d"), "stop"),
         (m.FinishReason("b"), None),
+        (m.HopTime(), pytest.approx(0.25)),
+        (m.HopTime(calls="a", stat="max"), pytest.approx(0.5)),
+        (m.HopTime("worker", "router"), pytest.approx(0.125)),
+        (m.HopTime("router", "gateway"), None),
+        (m.HopTime(calls="c"), None),
+        (m.MessageSize("json", "a"), 900.0),
+        (m.MessageSize("protobuf", "a"), 300.0),
+        (m.MessageSize("json", "b"), None),
+        (m.MessageTime("json", "a"), 0.75),
+        (m.MessageTime("json", "a", "write"), 0.5),
+        (m.MessageTime("protobuf", "a", "read"), 0.0625),
+        (m.MessageTime("json", "b"), None),
         (m.Requests(), 3.0),
         (m.Requests("chat"), 2.0),
         (m.Requests("chat", streamed=True), 1.0),
@@ -206,6 +226,7 @@ def test_what_was_not_seen_is_unknown_and_never_zero(kind: type[m.Measure]) -> N
         "ended": "b",
         "calls": "a",
         "stage": "prefill",
+        "form": "json",
     }
     made = kind(**{name: given_fields[name] for name in given_fields if name in kind.__dataclass_fields__})
     assert made.read(observation(workers=())) in ((0.0,) if kind in (m.Active, m.Ready, m.Requests) else (None,))

@@ -73,7 +73,7 @@ async def test_a_call_that_was_not_made_here_is_said_so() -> None:
     nobody: Any = None
     sandbox: Any = Sandbox("http://127.0.0.1:1")
     caller = Caller(sandbox.endpoint, Keyring("own"), "m", "s")
-    for view in ("wire", "waterfall"):
+    for view in ("wire", "waterfall", "hops"):
         (line,) = await call_view_lines(nobody, view, "one", sandbox, caller)  # type: ignore[arg-type]
         assert "no call 'one' was made in this sandbox yet" in line
 

@@ -50,6 +50,24 @@ async def test_calls_of_a_name_take_its_beginnings_in_turn_and_others_may_begin_
     assert len({tuple(prompt) for prompt in (first, second, other)}) == 3
 
 
+async def test_only_a_stream_whose_way_is_wanted_asks_for_it() -> None:
+    asked: dict[str, object] = {}
+
+    async def script(call: Call) -> None:
+        asked[call.headers["x-request-id"]] = call.body.get("stream_options")
+        await call.answer(["a"])
+
+    async with serving(script) as server:
+        caller = Caller(Endpoint.parse(server.url), Keyring("key"), "m", "s")
+        await caller.start(Calls((Shape("x", hops=True), Shape("y"), Shape("z", stream=False, hops=True)), 3))
+        await caller.close()
+    assert asked == {
+        "s-1-x": {"include_usage": True, "include_hops": True},
+        "s-2-y": {"include_usage": True},
+        "s-3-z": None,
+    }
+
+
 async def test_a_caller_goes_on_at_another_address() -> None:
     heard: list[str] = []
 

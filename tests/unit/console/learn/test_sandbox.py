@@ -21,7 +21,7 @@ def test_the_control_plane_reads_what_a_lesson_wants(folder: Path, tmp_path: Pat
     (pool,) = settings.pools
     assert (pool.name, pool.engine, pool.replicas) == ("w", wanted.engine, wanted.replicas)
     assert wanted.engine_args.items() <= pool.engine_args.items()
-    assert settings.router.profile == wanted.profile
+    assert (settings.router.profile, settings.router.replicas) == (wanted.profile, wanted.routers)
     assert (settings.gateway.port, settings.api.port) == (0, 0)
 
 
