@@ -13,6 +13,7 @@ from console.home import Unreachable
 from console.http import Connections, Endpoint
 from console.learn.keyring import Keyring
 from console.learn.wire import WireAnswer
+from control_plane.contracts.errors import InferDeckError, InternalError
 from control_plane.contracts.fleet import RequestView
 from lessons.actions import Calls, Shape
 from lessons.hops import TokenHops
@@ -89,6 +90,7 @@ class Caller:
         self._by_name: Counter[str] = Counter()
         self._calls: list[Made] = []
         self._loops: set[asyncio.Task[None]] = set()
+        self._trouble: InferDeckError | None = None
 
     @property
     def running(self) -> list[Made]:
@@ -109,10 +111,16 @@ class Caller:
 
     def start(self, calls: Calls) -> asyncio.Task[None]:
         """A task that ends when the last of the calls has ended."""
-        loop = asyncio.create_task(self._open(calls) if calls.rate else self._closed(calls))
+        loop = asyncio.create_task(self._make(calls))
         self._loops.add(loop)
         loop.add_done_callback(self._loops.discard)
         return loop
+
+    def check(self) -> None:
+        """Raises, once, what kept calls from being made: nothing that their server did."""
+        trouble, self._trouble = self._trouble, None
+        if trouble is not None:
+            raise trouble
 
     async def all_over(self) -> None:
         """Return when every call has ended, and no other is to come."""
@@ -131,6 +139,18 @@ class Caller:
     async def close(self) -> None:
         await self.leave()
         self._connections.close()
+
+    async def _make(self, calls: Calls) -> None:
+        try:
+            await (self._open(calls) if calls.rate else self._closed(calls))
+        except Exception as error:
+            self._failed(" and ".join(dict.fromkeys(shape.name for shape in calls.calls)), error)
+
+    def _failed(self, name: str, error: Exception) -> None:
+        if self._trouble is None:
+            what = error.message if isinstance(error, InferDeckError) else f"{type(error).__name__}: {error}"
+            self._trouble = InternalError(f"the call {name!r} could not be made: {what}")
+            self._trouble.__cause__ = error
 
     async def _closed(self, calls: Calls) -> None:
         left = iter(range(calls.count))
@@ -179,7 +199,9 @@ class Caller:
         finally:
             for task in (call, leaving):
                 task.cancel()
-            await asyncio.gather(call, leaving, return_exceptions=True)
+            ended, _ = await asyncio.gather(call, leaving, return_exceptions=True)
+            if isinstance(ended, Exception):
+                self._failed(made.shape.name, ended)
 
     async def _call(self, made: Made) -> None:
         key = self._keys.secret(made.shape)

@@ -196,6 +196,7 @@ class PlatformStage:
     async def act(self, action: Action) -> None:
         if isinstance(action, Calls):
             await self._call(action)
+            self._calls.check()
         elif isinstance(action, Cancel):
             await self._cancel(action.calls)
         elif isinstance(action, Wait):
@@ -247,6 +248,7 @@ class PlatformStage:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(action.at_most_s or None):
                 await self._calls.all_over()
+        self._calls.check()
 
     async def _call(self, calls: Calls) -> None:
         self._calls.move(self._on.endpoint)
@@ -261,6 +263,7 @@ class PlatformStage:
             return
 
         def there(seen: Snapshot) -> bool:
+            self._calls.check()
             mine = [*self._calls.running, *self._calls.ended]
             active = {request.id for request in seen.requests if request.phase.active}
             begun = sum(
@@ -297,6 +300,7 @@ class PlatformStage:
                         self._marked_steps[worker.id] = (worker.info.instance_id, told.step)
 
     async def observe(self) -> Observation:
+        self._calls.check()
         await self._at_rest()
         async with self._client() as client:
             snapshot = await client.get_snapshot(finished_requests=True)

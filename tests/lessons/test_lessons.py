@@ -11,6 +11,7 @@ from _pytest.mark.structures import ParameterSet
 from console.home import Home
 from console.learn.stage import PlatformStage
 from console.learn.verify import verify
+from control_plane.contracts.errors import InternalError
 from lessons.actions import Calls, Cordon, EngineArguments, Scale, SetPolicy, Shape
 from lessons.catalogue import folders, write_new
 from lessons.loader import load
@@ -66,6 +67,15 @@ async def test_what_was_planned_is_told_until_the_next_mark() -> None:
         assert (await stage.observe()).plans == {"p": plan.worked_out()}
         await stage.mark()
         assert not (await stage.observe()).plans
+
+
+async def test_a_call_that_breaks_fails_its_step() -> None:
+    broken = Shape("x", key="forgotten")
+    async with PlatformStage() as stage:
+        await stage.start(Sandbox(engine_args={"profile": "a100-80gb-llama-3.1-8b"}), 1)
+        for calls in (Calls((broken,)), Calls((broken,), 2, at_once=2, background=True, heard=True)):
+            with pytest.raises(InternalError, match="the call 'x' could not be made: KeyError"):
+                await stage.act(calls)
 
 
 async def test_an_engine_starts_anew_with_other_arguments_and_is_put_back() -> None:

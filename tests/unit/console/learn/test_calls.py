@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from console.http import Endpoint
 from console.learn.calls import Caller
 from console.learn.keyring import Keyring
+from control_plane.contracts.errors import InternalError
 from control_plane.contracts.fleet import RequestPhase, RequestView, Stage
 from lessons.actions import Calls, Shape
 from tests.unit.console.openai_server import Call, serving
@@ -186,3 +189,25 @@ async def test_what_the_gateway_answers_by_itself_no_router_tells_of() -> None:
         await caller.close()
     assert not made.told_of
     assert (made.seen(None).status, made.seen(None).error) == (429, "rate_limit_exceeded")
+
+
+@pytest.mark.parametrize("background", [False, True])
+async def test_what_nobody_foresaw_is_no_call_that_was_not_heard(*, background: bool) -> None:
+    """A key that no step made: the call never leaves."""
+    caller = Caller(Endpoint.parse("http://127.0.0.1:1"), Keyring("key"), "m", "s")
+    await caller.start(Calls((Shape("x", key="forgotten"),), 2, background=background))
+    await caller.all_over()
+    with pytest.raises(InternalError, match="the call 'x' could not be made: KeyError: 'forgotten'") as told:
+        caller.check()
+    assert isinstance(told.value.__cause__, KeyError)
+    caller.check()
+    await caller.close()
+
+
+async def test_nor_is_what_breaks_before_a_call_begins() -> None:
+    caller = Caller(Endpoint.parse("http://127.0.0.1:1"), Keyring("key"), "m", "s")
+    await caller.start(Calls((Shape("x", prompt_tokens=4, prefixes=0),)))
+    with pytest.raises(InternalError, match="the call 'x' could not be made: ZeroDivisionError"):
+        caller.check()
+    assert not caller.ended
+    await caller.close()
