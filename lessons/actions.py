@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
+from lessons.crash_action import Crash
 from lessons.key_actions import MakeKey, SetKey
 from lessons.plan_action import PlanOf
 
@@ -34,8 +35,10 @@ class Shape:
 
     ``api`` "models" asks for the list of models, and nothing else counts. ``text`` is asked instead of token ids, and
     answered greedily, so that every learner reads the same; a chat needs it. ``model``: the name that is asked for;
-    without one, the sandbox's model. ``ignore_eos`` false: the answer may end before ``output_tokens``. ``hops``: the
-    way of each of its tokens is wanted; a stream asks the gateway for it.
+    without one, the sandbox's model. ``ignore_eos`` false: the answer may end before ``output_tokens``, but for its
+    first ``min_tokens``. ``hops``: the way of each of its tokens is wanted; a stream asks the gateway for it.
+
+    ``conversation``: the name of one that a chat goes on with, and is kept in. The first call that names it makes it.
     """
 
     name: str
@@ -53,6 +56,8 @@ class Shape:
     model: str = ""
     ignore_eos: bool = True
     hops: bool = False
+    min_tokens: int = 0
+    conversation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,9 @@ class Calls:
     def told(self) -> str:
         names = " and ".join(dict.fromkeys(shape.name for shape in self.calls))
         how = f"{self.rate:g} a second" if self.rate else f"{min(self.at_once, self.count)} at a time"
-        return f"{self.count} {'call' if self.count == 1 else 'calls'} ({names})" + (
+        talks = " and ".join(dict.fromkeys(shape.conversation for shape in self.calls if shape.conversation))
+        said = f" in the conversation {talks}" if talks else ""
+        return f"{self.count} {'call' if self.count == 1 else 'calls'} ({names}){said}" + (
             f", {how}" if self.count > 1 else ""
         )
 
@@ -243,6 +250,7 @@ Action = (
     | Uncordon
     | Scale
     | Inject
+    | Crash
     | Heal
     | Cancel
     | Wait

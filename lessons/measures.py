@@ -25,6 +25,7 @@ from lessons.call_measures import (
     Stall,
     Ttft,
 )
+from lessons.conversation_measures import Kept, KeptText, TurnEnded
 from lessons.engine_measures import (
     BatchPeak,
     BlocksNow,
@@ -131,6 +132,9 @@ Measure = (
     | Delivered
     | HitRate
     | Moved
+    | Kept
+    | TurnEnded
+    | KeptText
     | Share
     | Status
     | TokensLeft

@@ -12,7 +12,9 @@ from lessons.checks import Bounds, Expect
 from lessons.measures import Measure
 
 Asks = Literal["number", "choice", "worker"]
-View = Literal["workers", "requests", "blocks", "steps", "events", "tokens", "wire", "waterfall", "hops", "client"]
+View = Literal[
+    "workers", "requests", "blocks", "steps", "events", "tokens", "wire", "waterfall", "hops", "client", "conversation"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,8 @@ class Reveal:
 @dataclass(frozen=True, slots=True)
 class Show:
     """A view of the sandbox as it is now. ``of`` names a worker where the view is of one; the calls whose last one is
-    shown, as it went over the wire, its waterfall, or the way of its tokens; or is the text whose tokens are shown."""
+    shown, as it went over the wire, its waterfall, or the way of its tokens; a conversation; or is the text whose
+    tokens are shown."""
 
     kind: ClassVar[str] = "show"
     id: str

@@ -9,6 +9,7 @@ from control_plane.contracts.encoded import BothForms
 from control_plane.contracts.fleet import Event, RequestView, Snapshot
 from control_plane.contracts.sizing.plan import Plan
 from control_plane.contracts.step import BlockSnapshot, EngineStep
+from lessons.conversation import ItemSeen
 from lessons.hops import TokenHops
 
 Value = float | str
@@ -25,7 +26,8 @@ class CallSeen:
     0 where there was no answer; the names in ``headers`` are in lower case. ``events``: those of a stream, with the
     last one that says that it is over; 0 where the answer came in one piece. ``finish``: why the answer ended.
     ``stages_s``: where its time went, in seconds, in their order. ``request_id`` is the call's name in the platform,
-    and in engine steps. ``hops``: the way of each of its tokens, where it asked for that.
+    and in engine steps. ``hops``: the way of each of its tokens, where it asked for that. Of a call in a conversation:
+    its name, what was ``asked``, and the text that was ``heard``.
     """
 
     name: str
@@ -47,6 +49,9 @@ class CallSeen:
     finish: str = ""
     stages_s: Mapping[str, float] = field(default_factory=dict)
     hops: tuple[TokenHops, ...] = ()
+    conversation: str = ""
+    asked: str = ""
+    heard: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,8 @@ class Observation:
     """``snapshot`` and ``blocks`` are now; ``calls`` (those that ended), ``requests`` (all that the platform had,
     whoever made them), ``steps`` and ``events`` came since the moment that was marked. ``lost_steps``: so many of them
     were not kept. ``measured``: what this lesson measured before, by name; ``plans``: what was worked out since, by
-    name; ``encoded``: the requests that were written and read since, by their calls' name."""
+    name; ``encoded``: the requests that were written and read since, by their calls' name. ``conversations`` are those
+    of the calls, read back now, by name."""
 
     snapshot: Snapshot
     calls: tuple[CallSeen, ...] = ()
@@ -67,3 +73,4 @@ class Observation:
     measured: Mapping[str, Value | None] = field(default_factory=dict)
     plans: Mapping[str, Plan] = field(default_factory=dict)
     encoded: Mapping[str, BothForms] = field(default_factory=dict)
+    conversations: Mapping[str, tuple[ItemSeen, ...]] = field(default_factory=dict)

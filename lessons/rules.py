@@ -12,6 +12,7 @@ from lessons.actions import NO_KEYS, Action, Calls, Encode, EngineArguments, Hea
 from lessons.answers import WORKER, Misread, read_answer
 from lessons.checks import Expect
 from lessons.concepts import CONCEPTS
+from lessons.crash_action import Crash
 from lessons.faults import nearest
 from lessons.key_actions import MakeKey, SetKey
 from lessons.measures import Measure
@@ -19,6 +20,7 @@ from lessons.model import Check, Do, Lesson, Live, Observe, Predict, Quiz, Revea
 from lessons.plan_action import PlanOf
 
 MOST_MINUTES: Final = 20
+MOST_CRASHES: Final = 5
 
 _NAME: Final = re.compile(r"\d\d-[a-z0-9]+(-[a-z0-9]+)*")
 _ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -108,10 +110,12 @@ def _step(lesson: Lesson, step: Step) -> Iterator[Problem]:
             yield from _calls(action)
         if isinstance(action, PlanOf):
             yield from _plan(action)
-        if isinstance(action, Inject | Heal) and lesson.sandbox.engine != "sim":
+        if isinstance(action, Inject | Heal | Crash) and lesson.sandbox.engine != "sim":
             yield (), f"{action.word} is for simulated workers"
         if isinstance(action, EngineArguments) and not action.args:
             yield (), "args is empty"
+        if isinstance(action, Crash) and not 1 <= action.times <= MOST_CRASHES:
+            yield (), f"times: 1 to {MOST_CRASHES}"
 
 
 def _show(lesson: Lesson, step: Show) -> Iterator[Problem]:
@@ -120,11 +124,13 @@ def _show(lesson: Lesson, step: Show) -> Iterator[Problem]:
     if step.view == "tokens" and not step.of:
         yield ("of",), "the text whose tokens are shown"
     before = lesson.steps[: lesson.steps.index(step)]
-    names = {shape.name for each in before for action in _actions(each) for shape in _shapes(action)}
-    if step.view == "hops":
-        names = {shape.name for each in before for action in _actions(each) for shape in _shapes(action) if shape.hops}
+    shapes = [shape for each in before for action in _actions(each) for shape in _shapes(action)]
+    names = {shape.name for shape in shapes if shape.hops or step.view != "hops"}
     if step.view in ("wire", "waterfall", "hops") and step.of not in names:
         yield ("of",), f"no calls before this are named {step.of!r}; {nearest(step.of, sorted(names))}"
+    talks = {shape.conversation for shape in shapes} - {""}
+    if step.view == "conversation" and step.of not in talks:
+        yield ("of",), f"no call before this is in a conversation {step.of!r}; {nearest(step.of, sorted(talks))}"
 
 
 def _keys(step: Step, made: set[str]) -> Iterator[str]:
@@ -155,12 +161,16 @@ def _calls(action: Calls) -> Iterator[Problem]:
             yield (), f"{shape.name}: prompts and answers have at least one token, prefixes are part of prompts"
         if shape.prefixes < 1 or ((shape.prefixes > 1 or shape.prefix_of) and not shape.prefix_tokens):
             yield (), f"{shape.name}: prefixes, one at least, have prefix_tokens"
+        if not 0 <= shape.min_tokens <= shape.output_tokens:
+            yield (), f"{shape.name}: min_tokens are 0 to output_tokens"
         if shape.leave_after and not shape.stream:
             yield (), f"{shape.name}: only a stream can be left after so many pieces"
         if shape.api == "chat" and not shape.text:
             yield (), f"{shape.name}: a chat has a text"
         if shape.key and shape.tier:
             yield (), f"{shape.name}: a key has its tier already"
+        if shape.conversation and (shape.api != "chat" or shape.key in NO_KEYS):
+            yield (), f"{shape.name}: a conversation is of chats, and of a key's owner"
 
 
 def _quiz(step: Quiz) -> Iterator[Problem]:
@@ -199,6 +209,9 @@ def _named(step: Step, calls: set[str], plans: set[str], measured: set[str]) -> 
     for shape in (shape for action in _actions(step) for shape in _shapes(action)):
         if shape.prefix_of and shape.prefix_of not in calls:
             yield (), f"{shape.name}: no calls are named {shape.prefix_of!r}; {nearest(shape.prefix_of, sorted(calls))}"
+    for action in _actions(step):
+        if isinstance(action, Crash) and action.calls not in calls:
+            yield (), f"crash: no calls are named {action.calls!r}; {nearest(action.calls, sorted(calls))}"
 
 
 def _known(measure: Measure, path: KeyPath, calls: set[str], plans: set[str], measured: set[str]) -> Iterator[Problem]:

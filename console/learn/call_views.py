@@ -1,30 +1,24 @@
-"""Views of a lesson's calls, as lines: over the wire, by their stages, in tokens, and from one's own program."""
+"""Views of a lesson's calls, as lines: over the wire, by their stages, in tokens, in a conversation, and from one's own
+program."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
 
 from console import figures
 from console.client import OperatorClient
-from console.completion import Answer
-from console.http import Connections, Endpoint
+from console.http import Endpoint
 from console.learn.calls import Caller, Made
+from console.learn.conversation_view import conversation_lines
+from console.learn.errand import errand
 from console.learn.sandbox import RunningSandbox
 from console.learn.token_way import hop_lines, hops_seen
 from console.learn.views import ROOM
 from console.learn.wire import wire_lines
 from console.plain.timeline import timeline_lines
 from console.text import literal, width
-from control_plane.contracts.errors import InferDeckError
 from lessons.model import View
-
-TRIES: Final = 5
-RETRY_S: Final = 1.0
-"""A 503 passes: a platform that has just begun may not have read its keys yet."""
 
 
 async def call_view_lines(
@@ -34,6 +28,8 @@ async def call_view_lines(
         return tuple(client_lines(sandbox.endpoint, str(sandbox.home.path), calls.model))
     if view == "tokens":
         return tuple(token_lines(await _tokens(sandbox.endpoint, sandbox.key, calls.model, of)))
+    if view == "conversation":
+        return await _conversation(sandbox.endpoint, of, calls)
     made = calls.latest.get(of)
     if made is None:  # who goes on with a lesson has a new sandbox
         return (f"no call {of!r} was made in this sandbox yet: go back, and run its experiment again",)
@@ -49,22 +45,17 @@ async def _waterfall(client: OperatorClient, made: Made) -> list[str]:
     return list(timeline_lines(timeline, timeline.request.duration_s, ROOM))
 
 
+async def _conversation(endpoint: Endpoint, name: str, calls: Caller) -> tuple[str, ...]:
+    if name not in calls.conversations:  # likewise
+        return (f"no conversation {name!r} was held in this sandbox yet: go back, and run its experiment again",)
+    items = await calls.conversations.read(endpoint, name)
+    return tuple(conversation_lines(calls.conversations.id_of(name), items, calls.talks.get(name, ()), ROOM))
+
+
 async def _tokens(endpoint: Endpoint, key: str, model: str, text: str) -> list[tuple[int, str]]:
     """The ids that a call of this text would have, each with its text, by the gateway's own tokenizer."""
-    connections = Connections(replace(endpoint, path=""))
     body = {"model": model, "prompt": text, "return_token_strs": True}
-    try:
-        for _ in range(TRIES):
-            answer = Answer()
-            await answer.run(connections, "/tokenize", key, body)
-            if answer.status != 503:
-                break
-            await asyncio.sleep(RETRY_S)
-    finally:
-        connections.close()
-    if answer.status != 200:
-        raise InferDeckError(answer.error_message or f"/tokenize answers HTTP {answer.status}")
-    told: dict[str, Any] = json.loads(answer.raw)
+    told = await errand(replace(endpoint, path=""), "/tokenize", key, body)
     return list(zip(told["tokens"], told["token_strs"], strict=True))
 
 

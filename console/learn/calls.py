@@ -11,6 +11,7 @@ from typing import Any
 
 from console.home import Unreachable
 from console.http import Connections, Endpoint
+from console.learn.conversations import Conversations
 from console.learn.keyring import Keyring
 from console.learn.wire import WireAnswer
 from control_plane.contracts.errors import InferDeckError, InternalError
@@ -48,6 +49,11 @@ class Made:
         """Whether routers tell of it: not of what the gateway answers by itself."""
         return self.body is not None and self.answer.status in (0, 200)
 
+    @property
+    def heard(self) -> str:
+        """The text that came."""
+        return "".join(self.answer.text)
+
     def seen(self, view: RequestView | None, hops: tuple[TokenHops, ...] | None = None) -> CallSeen:
         """``view``: what the platform says of it, where it does; ``hops`` of its tokens, where they are known."""
         answer = self.answer
@@ -72,16 +78,21 @@ class Made:
             finish=answer.finish_reason,
             stages_s={stage.name: stage.duration_s for stage in view.stages} if view is not None else {},
             hops=hops or (),
+            conversation=self.shape.conversation,
+            asked=self.shape.text if self.shape.conversation else "",
+            heard=self.heard if self.shape.conversation else "",
         )
 
 
 class Caller:
     """Makes calls of one model. ``seed`` and how many calls went before decide what a prompt says, so that no two
-    prompts are alike but for the prefixes that are meant to be. ``latest`` has the last call of each name; ``model`` is
-    who answers."""
+    prompts are alike but for the prefixes that are meant to be. ``latest`` has the last call of each name, ``talks``
+    those of each conversation; ``model`` is who answers."""
 
     def __init__(self, endpoint: Endpoint, keys: Keyring, model: str, seed: str) -> None:
         self.latest: dict[str, Made] = {}
+        self.talks: dict[str, list[Made]] = {}
+        self.conversations = Conversations(keys)
         self._keys = keys
         self._connections = Connections(endpoint)
         self.model = model
@@ -142,6 +153,7 @@ class Caller:
 
     async def _make(self, calls: Calls) -> None:
         try:
+            await self.conversations.make(self._connections.endpoint, calls.calls)
             await (self._open(calls) if calls.rate else self._closed(calls))
         except Exception as error:
             self._failed(" and ".join(dict.fromkeys(shape.name for shape in calls.calls)), error)
@@ -188,6 +200,8 @@ class Caller:
         made.task = asyncio.create_task(self._run(made, left))
         self._calls.append(made)
         self.latest[shape.name] = made
+        if shape.conversation:
+            self.talks.setdefault(shape.conversation, []).append(made)
         return made
 
     async def _run(self, made: Made, left: asyncio.Event) -> None:
@@ -216,6 +230,8 @@ class Caller:
         body: dict[str, Any] = {"model": shape.model or self.model}
         if shape.api == "chat":
             body["messages"] = [{"role": "user", "content": shape.text}]
+            if shape.conversation:
+                body["conversation"] = self.conversations.id_of(shape.conversation)
         else:
             body["prompt"] = shape.text or self._prompt(shape)
         body |= {"max_tokens": shape.output_tokens, "stream": shape.stream}
@@ -223,6 +239,8 @@ class Caller:
             body["stream_options"] = {"include_usage": True} | ({"include_hops": True} if shape.hops else {})
         if shape.text:
             body["temperature"] = 0
+        if shape.min_tokens:
+            body["min_tokens"] = shape.min_tokens
         return body | ({"ignore_eos": True} if shape.ignore_eos else {})
 
     def _prompt(self, shape: Shape) -> list[int]:

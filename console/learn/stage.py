@@ -6,9 +6,8 @@ import asyncio
 import contextlib
 import itertools
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,18 +16,20 @@ from console.home import Target
 from console.launch import Progress
 from console.learn.call_views import call_view_lines
 from console.learn.calls import Caller, Made
+from console.learn.crash import crash_under
 from console.learn.keyring import Keyring
+from console.learn.mark import Mark
 from console.learn.request_forms import request_forms
 from console.learn.sandbox import RunningSandbox, SandboxGone
 from console.learn.token_way import hops_by_call
 from console.learn.views import view_lines
+from console.learn.waiting import CHANGE_S, POLL_S, SETTLE_S, NotDone, as_wanted, at_rest, settled, until
 from control_plane.contracts.encoded import BothForms
 from control_plane.contracts.errors import InferDeckError, NotFound
 from control_plane.contracts.failure import Failure, FailureKind
-from control_plane.contracts.fleet import Event, Snapshot, WorkerPhase
+from control_plane.contracts.fleet import Snapshot
 from control_plane.contracts.policy_document import document_of
 from control_plane.contracts.sizing.plan import Plan
-from control_plane.contracts.step import BlockSnapshot, EngineStep, TraceMode
 from lessons.actions import (
     POOL,
     Action,
@@ -45,25 +46,15 @@ from lessons.actions import (
     Uncordon,
     Wait,
 )
+from lessons.conversation import ItemSeen
+from lessons.crash_action import Crash
 from lessons.key_actions import MakeKey, SetKey
 from lessons.model import Sandbox, View
-from lessons.observation import Observation
+from lessons.observation import CallSeen, Observation
 from lessons.plan_action import PlanOf
-
-SETTLE_S = 20.0
-"""How long counters may take to say what has happened already."""
-
-CHANGE_S = 120.0
-"""How long workers may take to come or go."""
 
 TRIES = 2
 """Of putting a sandbox back: a worker may die on purpose meanwhile."""
-
-_POLL_S = 0.1
-
-
-class NotDone(InferDeckError):
-    """The platform did not come to the state that the lesson waited for."""
 
 
 class PlatformStage:
@@ -76,9 +67,7 @@ class PlatformStage:
         self._policy: dict[str, Any] = {}
         self._keys: Keyring | None = None
         self._turns = itertools.count(1)
-        self._marked_event = 0
-        self._marked_steps: dict[str, tuple[str, int]] = {}
-        self._marked_requests: frozenset[str] = frozenset()
+        self._mark = Mark()
         self._plans: dict[str, Plan] = {}
         self._encoded: dict[str, BothForms] = {}
         self.starts = 0
@@ -183,14 +172,14 @@ class PlatformStage:
                 # to do the fleet lets go of those that are cordoned.
                 many = len(there | names)
                 await client.scale(POOL, many)
-                await self._until(lambda seen: _settled(seen, many), "the workers did not come", CHANGE_S)
+                await self._until(lambda seen: settled(seen, many), "the workers did not come", CHANGE_S)
                 await self._at_rest()
                 await asyncio.gather(*(client.cordon(name) for name in there - names))
             await client.scale(POOL, sandbox.replicas)
         # Not before: a gateway does not come up while its only worker is cordoned.
         if not self._on.as_wanted:
             await self._restart({})
-        await self._until(lambda seen: _settled(seen, sandbox.replicas), "the sandbox is not as it was", CHANGE_S)
+        await self._until(lambda seen: settled(seen, sandbox.replicas), "the sandbox is not as it was", CHANGE_S)
         await self._at_rest()
 
     async def act(self, action: Action) -> None:
@@ -199,6 +188,8 @@ class PlatformStage:
             self._calls.check()
         elif isinstance(action, Cancel):
             await self._cancel(action.calls)
+        elif isinstance(action, Crash):
+            await self._crash(action)
         elif isinstance(action, Wait):
             await self._wait(action)
         elif isinstance(action, PlanOf):
@@ -215,9 +206,7 @@ class PlatformStage:
 
     async def _restart(self, engine_args: Mapping[str, Any]) -> None:
         await self._on.restart(engine_args, self._progress)
-        # Events and steps are counted anew.
-        self._marked_event = 0
-        self._marked_steps = {}
+        self._mark.restarted()
 
     async def _operate(
         self,
@@ -242,7 +231,7 @@ class PlatformStage:
         else:
             if isinstance(action, Scale):
                 await client.scale(POOL, action.replicas)
-            await self._until(_as_wanted, "the workers did not come", CHANGE_S)
+            await self._until(as_wanted, "the workers did not come", CHANGE_S)
 
     async def _wait(self, action: Wait) -> None:
         with contextlib.suppress(TimeoutError):
@@ -283,21 +272,20 @@ class PlatformStage:
         async with self._client() as client, asyncio.timeout(SETTLE_S):
             while mine():
                 await asyncio.gather(*(_end(client, made.request_id) for made in mine()))
-                await asyncio.sleep(_POLL_S)
+                await asyncio.sleep(POLL_S)
+
+    async def _crash(self, action: Crash) -> None:
+        made = self._calls.latest.get(action.calls)
+        if made is None:
+            raise NotDone(f"no call {action.calls!r} was made yet")
+        async with self._client() as client:
+            await crash_under(client, made, action.times)
 
     async def mark(self) -> None:
         self._calls.forget_ended()
         self._plans, self._encoded = {}, {}
         async with self._client() as client:
-            snapshot = await client.get_snapshot(finished_requests=True)
-            self._marked_requests = frozenset(request.id for request in snapshot.requests)
-            self._marked_event = max((event.seq for event in snapshot.events), default=0)
-            self._marked_steps = {}
-            for worker in snapshot.workers:
-                if worker.phase is WorkerPhase.READY and worker.info is not None:
-                    with contextlib.suppress(InferDeckError):
-                        told = await client.set_trace(worker.id, TraceMode.UNSPECIFIED)
-                        self._marked_steps[worker.id] = (worker.info.instance_id, told.step)
+            await self._mark.set(client)
 
     async def observe(self) -> Observation:
         self._calls.check()
@@ -305,26 +293,29 @@ class PlatformStage:
         async with self._client() as client:
             snapshot = await client.get_snapshot(finished_requests=True)
             policy = await client.access.policy()
-            events = await _events_since(client, self._marked_event)
-            steps: dict[str, tuple[EngineStep, ...]] = {}
-            blocks: dict[str, BlockSnapshot] = {}
-            lost = 0
-            for worker in snapshot.workers:
-                if worker.phase is not WorkerPhase.READY or worker.info is None:
-                    continue
-                instance, step = self._marked_steps.get(worker.id, ("", 0))
-                begin = step + 1 if instance == worker.info.instance_id else 1
-                with contextlib.suppress(InferDeckError):  # it may die in the middle of a lesson about that
-                    steps[worker.id], missed = await _steps_since(client, worker.id, begin)
-                    blocks[worker.id] = await client.blocks(worker.id)
-                    lost += missed
+            events = await self._mark.events(client)
+            inside = await self._mark.inside(client, snapshot)
             views = {request.id: request for request in snapshot.requests}
             hops = await hops_by_call(client, [made for made in self._calls.ended if made.request_id in views])
         calls = tuple(made.seen(views.get(made.request_id), hops.get(made.request_id)) for made in self._calls.ended)
-        requests = tuple(request for request in snapshot.requests if request.id not in self._marked_requests)
-        profile = policy.routing.profile or self._on.sandbox.profile
-        told = Observation(snapshot, calls, steps, blocks, events, profile, lost, requests)
-        return replace(told, plans=dict(self._plans), encoded=dict(self._encoded))
+        return Observation(
+            snapshot,
+            calls,
+            inside.steps,
+            inside.blocks,
+            events,
+            policy.routing.profile or self._on.sandbox.profile,
+            inside.lost_steps,
+            self._mark.requests(snapshot),
+            plans=dict(self._plans),
+            encoded=dict(self._encoded),
+            conversations=await self._conversations(calls),
+        )
+
+    async def _conversations(self, calls: Iterable[CallSeen]) -> dict[str, tuple[ItemSeen, ...]]:
+        """Those that these calls were in."""
+        names = {call.conversation for call in calls} - {""}
+        return {name: await self._calls.conversations.read(self._on.endpoint, name) for name in names}
 
     async def show(self, view: View, of: str) -> tuple[str, ...]:
         async with self._client() as client:
@@ -333,19 +324,10 @@ class PlatformStage:
             return await call_view_lines(client, view, of, self._on, self._calls)
 
     async def _at_rest(self) -> None:
-        """Until what has ended is told as ended, and engines have let go of it; what still runs is left alone."""
         running = {made.request_id for made in self._calls.running}
         over = {made.request_id for made in self._calls.ended if made.told_of}
-
         async with self._client() as client:
-            try:
-                async with asyncio.timeout(SETTLE_S):
-                    while True:
-                        if await _quiet(client, running, over):
-                            return
-                        await asyncio.sleep(_POLL_S)
-            except TimeoutError:
-                return  # a worker that is stuck is what the lesson is about
+            await at_rest(client, running, over)
 
     async def _snapshot(self) -> Snapshot:
         async with self._client() as client:
@@ -353,66 +335,14 @@ class PlatformStage:
 
     async def _until(self, fact: Callable[[Snapshot], bool], otherwise: str, within_s: float) -> None:
         """Raises NotDone."""
-        try:
-            async with (
-                asyncio.timeout(within_s),
-                self._client() as client,
-                aclosing(client.watch(_POLL_S, finished_requests=True)) as snapshots,
-            ):
-                async for snapshot in snapshots:
-                    if fact(snapshot):
-                        return
-        except TimeoutError:
-            pass
-        raise NotDone(f"{otherwise} (waited {within_s:.0f} s)")
+        async with self._client() as client:
+            await until(client, fact, otherwise, within_s)
 
 
 async def _end(client: OperatorClient, request_id: str) -> None:
     """It may have ended by itself."""
     with contextlib.suppress(NotFound):
         await client.cancel(request_id)
-
-
-async def _quiet(client: OperatorClient, running: set[str], over: set[str]) -> bool:
-    snapshot = await client.get_snapshot(finished_requests=True)
-    active = {request.id for request in snapshot.requests if request.phase.active}
-    known = {request.id for request in snapshot.requests}
-    # More calls than are kept as ended can't all be known.
-    if active - running or not (over <= known or len(known) >= 400):
-        return False
-    if running:
-        return True
-    for worker in snapshot.workers:
-        if worker.phase is WorkerPhase.READY:
-            with contextlib.suppress(InferDeckError):
-                if (await client.blocks(worker.id)).used_blocks:
-                    return False
-    return True
-
-
-async def _steps_since(client: OperatorClient, worker_id: str, begin: int) -> tuple[tuple[EngineStep, ...], int]:
-    """The steps from ``begin`` on, and how many of them were not kept."""
-    found: list[EngineStep] = []
-    lost = 0
-    async with aclosing(client.watch_steps(worker_id, begin, live=False)) as frames:
-        async for frame in frames:
-            found += (step for step in frame.steps if step.step >= begin)
-            lost = max(lost, frame.trace.first_kept - begin)
-    return tuple(found), lost
-
-
-async def _events_since(client: OperatorClient, seq: int) -> tuple[Event, ...]:
-    async with aclosing(client.events(seq)) as events:
-        return tuple([event async for event in events])
-
-
-def _as_wanted(snapshot: Snapshot) -> bool:
-    return _settled(snapshot, snapshot.pools[0].desired)
-
-
-def _settled(snapshot: Snapshot, replicas: int) -> bool:
-    ready = [worker for worker in snapshot.workers if worker.phase is WorkerPhase.READY]
-    return len(ready) == len(snapshot.workers) == replicas and any(gateway.ready for gateway in snapshot.gateways)
 
 
 def _label(snapshot: Snapshot) -> str:

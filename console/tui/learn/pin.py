@@ -72,6 +72,9 @@ _CALLS: Final = frozenset(
         "hop_time",
         "message_size",
         "message_time",
+        "kept",
+        "turn",
+        "kept_text",
     }
 )
 _OF_OTHERS: Final = frozenset({"measured", "ratio"})

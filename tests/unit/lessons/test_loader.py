@@ -166,6 +166,42 @@ def place(folder: Path, file: str, at: str) -> str:
             "this cannot be worked out: no GPU 'H1000' is known here",
         ),
         (
+            'kind = "reveal"\nid = "idea"',
+            'kind = "show"\nid = "idea"\nview = "conversation"\nof = "talk"',
+            'of = "talk"',
+            "no call before this is in a conversation 'talk'",
+        ),
+        (
+            CALLS,
+            CALLS.replace("64 }", "64, min_tokens = 65 }"),
+            OBSERVE,
+            "mine: min_tokens are 0 to output_tokens",
+        ),
+        (
+            CALLS,
+            CALLS.replace("64 }", '64, conversation = "talk" }'),
+            OBSERVE,
+            "mine: a conversation is of chats, and of a key's owner",
+        ),
+        (
+            CALLS,
+            CALLS.replace("prompt_tokens = 32", 'api = "chat", text = "hi", conversation = "talk", key = "none"'),
+            OBSERVE,
+            "mine: a conversation is of chats, and of a key's owner",
+        ),
+        (
+            CALLS,
+            'do = "crash"\ncalls = "miny"',
+            OBSERVE,
+            "crash: no calls are named 'miny'",
+        ),
+        (
+            CALLS,
+            CALLS + '\n[[step.action]]\ndo = "crash"\ncalls = "mine"\ntimes = 6',
+            OBSERVE,
+            "times: 1 to 5",
+        ),
+        (
             'of = "ttft"\ncalls = "mine"',
             'of = "plan_gpus"\nplan = "p"',
             'plan = "p"',
@@ -202,6 +238,14 @@ def test_a_step_whose_words_lack_a_part_is_told_at_its_id(tmp_path: Path) -> Non
     assert faults(folder) == [
         f"{place(folder, 'lesson.toml', 'id = ' + chr(34) + 'question')}: words.md has no ## answer under # question"
     ]
+
+
+def test_only_simulated_workers_die_on_demand(tmp_path: Path) -> None:
+    crash = {'do = "cordon"\nworker = "w-1"': 'do = "crash"\ncalls = "mine"'}
+    load(lesson_folder(tmp_path / "sim", crash))
+    folder = lesson_folder(tmp_path / "vllm", crash | {'engine = "sim"': 'engine = "vllm"'})
+    at = place(folder, "lesson.toml", 'step]]\nkind = "do"')
+    assert faults(folder) == [f"{at}: crash is for simulated workers"]
 
 
 def test_an_id_is_there_once(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from lessons.statistic import Stat, statistic
 from tests.unit.lessons.seen import blocks, call, finished, observation, request, step
 from tests.unit.lessons.test_batch_measures import CASES as BATCH_CASES
 from tests.unit.lessons.test_block_measures import CASES as BLOCK_CASES
+from tests.unit.lessons.test_conversation import CASES as CONVERSATION_CASES
 
 CALLS = (
     call(
@@ -215,7 +216,7 @@ def test_what_each_measure_says(measure: m.Measure, value: Value | None) -> None
 
 def test_every_measure_has_a_case_and_a_word_of_its_own() -> None:
     assert len(m.MEASURES) == len(m.Measure.__args__)
-    cases = [*test_what_each_measure_says.pytestmark[0].args[1], *BATCH_CASES, *BLOCK_CASES]
+    cases = [*test_what_each_measure_says.pytestmark[0].args[1], *BATCH_CASES, *BLOCK_CASES, *CONVERSATION_CASES]
     assert {type(case[0]) for case in cases} == set(m.MEASURES.values())
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from console.http import Endpoint
-from console.learn import call_views
+from console.learn import errand
 from console.learn.call_views import call_view_lines, client_lines, token_lines
 from console.learn.calls import Caller
 from console.learn.keyring import Keyring
@@ -36,7 +36,7 @@ async def test_a_text_is_shown_in_the_gateways_own_tokens() -> None:
 
 
 async def test_a_gateway_that_cannot_tell_yet_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_views, "RETRY_S", 0.0)
+    monkeypatch.setattr(errand, "RETRY_S", 0.0)
     asked = 0
 
     async def script(call: Call) -> None:
@@ -56,7 +56,7 @@ async def test_a_gateway_that_cannot_tell_yet_is_asked_again(monkeypatch: pytest
 
 
 async def test_a_tokenizer_that_refuses_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_views, "RETRY_S", 0.0)
+    monkeypatch.setattr(errand, "RETRY_S", 0.0)
 
     async def script(call: Call) -> None:
         await call.error(503, "model_loading")

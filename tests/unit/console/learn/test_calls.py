@@ -158,7 +158,7 @@ async def test_a_text_is_asked_as_a_chat_or_a_completion_and_answered_alike_for_
         await call.answer(["a", "b"])
 
     chat = Shape("x", api="chat", text="hi", output_tokens=9, ignore_eos=False)
-    plain = Shape("y", text="hi", model="other", stream=False, key="none")
+    plain = Shape("y", text="hi", model="other", stream=False, key="none", min_tokens=4)
     async with serving(script) as server:
         caller = Caller(Endpoint.parse(server.url), Keyring("key"), "m", "s")
         await caller.start(Calls((chat, plain), 2))
@@ -170,6 +170,7 @@ async def test_a_text_is_asked_as_a_chat_or_a_completion_and_answered_alike_for_
         "stream_options": {"include_usage": True}, "temperature": 0,
     }  # fmt: skip
     assert (calls[1].body["model"], calls[1].body["prompt"], calls[1].body["ignore_eos"]) == ("other", "hi", True)
+    assert calls[1].body["min_tokens"] == 4
     assert calls[0].headers["authorization"] == "Bearer key"
     assert "authorization" not in calls[1].headers
     # The role, two pieces, the end, the usage, and [DONE].
