@@ -24,6 +24,8 @@ MOST_CRASHES: Final = 5
 
 _NAME: Final = re.compile(r"\d\d-[a-z0-9]+(-[a-z0-9]+)*")
 _ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_CALL: Final = re.compile(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*")
+"""It is a part of a request's id."""
 
 Problem = tuple[KeyPath, str]
 
@@ -157,6 +159,8 @@ def _calls(action: Calls) -> Iterator[Problem]:
     if not 1 <= action.count <= 2000 or not 1 <= action.at_once <= 500 or not 0 <= action.rate <= 1000:
         yield (), "1 to 2000 calls, 1 to 500 at once, a rate of at most 1000"
     for shape in action.calls:
+        if not _CALL.fullmatch(shape.name):
+            yield (), f"{shape.name!r} is no name of a call: letters, digits and inner hyphens"
         if shape.prompt_tokens < 1 or shape.output_tokens < 1 or not 0 <= shape.prefix_tokens <= shape.prompt_tokens:
             yield (), f"{shape.name}: prompts and answers have at least one token, prefixes are part of prompts"
         if shape.prefixes < 1 or ((shape.prefixes > 1 or shape.prefix_of) and not shape.prefix_tokens):

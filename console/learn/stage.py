@@ -27,7 +27,7 @@ from console.learn.waiting import CHANGE_S, POLL_S, SETTLE_S, NotDone, as_wanted
 from control_plane.contracts.encoded import BothForms
 from control_plane.contracts.errors import InferDeckError, NotFound
 from control_plane.contracts.failure import Failure, FailureKind
-from control_plane.contracts.fleet import Snapshot
+from control_plane.contracts.fleet import Snapshot, WorkerPhase
 from control_plane.contracts.policy_document import document_of
 from control_plane.contracts.sizing.plan import Plan
 from lessons.actions import (
@@ -81,11 +81,14 @@ class PlatformStage:
         await asyncio.shield(self.close())
 
     async def close(self) -> None:
-        if self._caller is not None:
-            await self._caller.close()
-        if self._running is not None:
-            await self._running.close()
-        self._running = self._caller = None
+        caller, running = self._caller, self._running
+        if caller is not None:
+            await caller.close()
+        if running is not None:
+            await running.close()
+        # Another may have been started meanwhile, which is not closed by this.
+        if self._running is running:
+            self._running = self._caller = None
 
     @property
     def home(self) -> str:
@@ -147,10 +150,11 @@ class PlatformStage:
         if running is None or running.sandbox != sandbox or running.home.running() is None:
             return False
         names = {f"{POOL}-{number}" for number in range(1, sandbox.replicas + 1)}
-        for _ in range(TRIES):
-            await self._put_back(sandbox, names)
-            if names == {worker.id for worker in (await self._snapshot()).workers}:
-                return True
+        with contextlib.suppress(InferDeckError):  # whatever its learner did to it: a new one is always to be had
+            for _ in range(TRIES):
+                await self._put_back(sandbox, names)
+                if names == {worker.id for worker in (await self._snapshot()).workers}:
+                    return True
         return False
 
     async def _put_back(self, sandbox: Sandbox, names: set[str]) -> None:
@@ -166,6 +170,8 @@ class PlatformStage:
                     await client.uncordon(worker.id)
                     if sandbox.engine == "sim":
                         await client.inject(worker.id, heal=True)
+                    if worker.phase is WorkerPhase.ASLEEP:
+                        await client.wake(worker.id)
             there = {worker.id for worker in snapshot.workers}
             if there != names:
                 # Lessons know their workers by name. A new one has the lowest free number; of those that have nothing
@@ -269,10 +275,13 @@ class PlatformStage:
         def mine() -> list[Made]:
             return [made for made in self._calls.running if made.shape.name == name]
 
-        async with self._client() as client, asyncio.timeout(SETTLE_S):
-            while mine():
-                await asyncio.gather(*(_end(client, made.request_id) for made in mine()))
-                await asyncio.sleep(POLL_S)
+        try:
+            async with self._client() as client, asyncio.timeout(SETTLE_S):
+                while mine():
+                    await asyncio.gather(*(_end(client, made.request_id) for made in mine()))
+                    await asyncio.sleep(POLL_S)
+        except TimeoutError:
+            raise NotDone(f"the calls {name!r} did not end (waited {SETTLE_S:.0f} s)") from None
 
     async def _crash(self, action: Crash) -> None:
         made = self._calls.latest.get(action.calls)

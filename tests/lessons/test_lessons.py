@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 from _pytest.mark.structures import ParameterSet
 
+from console.client import OperatorClient
 from console.home import Home
 from console.learn.stage import PlatformStage
 from console.learn.verify import verify
+from console.learn.waiting import NotDone
 from control_plane.contracts.errors import InternalError
+from control_plane.contracts.fleet import WorkerPhase
 from lessons.actions import Calls, Cordon, EngineArguments, Scale, SetPolicy, Shape
 from lessons.catalogue import folders, write_new
 from lessons.loader import load
@@ -57,6 +60,33 @@ async def test_a_sandbox_whose_workers_were_changed_has_those_that_lessons_know_
         seen = await stage.observe()
         assert {worker.id: worker.cordoned for worker in seen.snapshot.workers} == {"w-1": False, "w-2": False}
         assert stage.starts == 1
+
+
+async def test_a_worker_that_its_learner_put_to_sleep_is_woken() -> None:
+    sandbox = Sandbox(engine_args={"profile": "a100-80gb-llama-3.1-8b"})
+    async with PlatformStage() as stage:
+        await stage.start(sandbox, 1)
+        async with OperatorClient(stage.target()) as client:
+            await client.sleep("w-1", 1)
+        await stage.start(sandbox, 1)
+        [worker] = (await stage.observe()).snapshot.workers
+        assert (worker.phase, stage.starts) == (WorkerPhase.READY, 1)
+
+
+async def test_a_platform_that_cannot_be_put_back_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox = Sandbox(engine_args={"profile": "a100-80gb-llama-3.1-8b"})
+    async with PlatformStage() as stage:
+        await stage.start(sandbox, 1)
+        first = stage.home
+
+        async def broken(*_: object) -> None:
+            raise NotDone("the workers did not come")
+
+        monkeypatch.setattr(stage, "_put_back", broken)
+        await stage.start(sandbox, 1)
+        assert stage.starts == 2
+        assert stage.home != first
+        assert not Home(Path(first)).leftovers()
 
 
 async def test_what_was_planned_is_told_until_the_next_mark() -> None:

@@ -119,6 +119,12 @@ def place(folder: Path, file: str, at: str) -> str:
         ),
         (
             'name = "mine", prompt_tokens = 32',
+            'name = "two words", prompt_tokens = 32',
+            'step]]\nkind = "observe"',
+            "'two words' is no name of a call",
+        ),
+        (
+            'name = "mine", prompt_tokens = 32',
             'name = "mine", api = "chat"',
             'step]]\nkind = "observe"',
             "mine: a chat has a text",
