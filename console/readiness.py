@@ -1,6 +1,7 @@
 """Whether a platform can serve, and if not, what it still waits for. Pure: a snapshot in, a judgement out.
 
-A worker that an operator put to sleep does not come by itself: it is not waited for, and serves nobody.
+A worker that an operator put to sleep or cordoned does not come by itself: it is not waited for, and serves nobody. With
+no other a platform is as ready as its operators want it.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from control_plane.contracts.fleet import Snapshot, WorkerPhase, WorkerView
+from control_plane.contracts.fleet import GatewayView, Snapshot, WorkerPhase, WorkerView
 
 _THERE = (WorkerPhase.READY, WorkerPhase.ASLEEP)
 
@@ -36,15 +37,16 @@ class Readiness:
 
 
 def readiness(snapshot: Snapshot) -> Readiness:
-    steps = [
-        Step(f"gateway/{gateway.id}", gateway.ready, gateway.url if gateway.ready else "starting")
-        for gateway in snapshot.gateways
-    ]
+    kept_out = bool(snapshot.workers) and all(
+        worker.phase is WorkerPhase.ASLEEP or (worker.phase is WorkerPhase.READY and worker.cordoned)
+        for worker in snapshot.workers
+    )
+    steps = [_of_gateway(gateway, kept_out) for gateway in snapshot.gateways]
     steps += [Step(f"worker/{worker.id}", worker.phase in _THERE, _detail(worker)) for worker in snapshot.workers]
     asleep = Counter(worker.pool for worker in snapshot.workers if worker.phase is WorkerPhase.ASLEEP)
     served = bool(snapshot.pools) and all(pool.ready + asleep[pool.name] >= pool.desired for pool in snapshot.pools)
     # A gateway is ready when one worker is; a platform without any wanted worker has nothing to be ready with.
-    wanted = any(pool.desired for pool in snapshot.pools)
+    wanted = any(pool.desired for pool in snapshot.pools) and not kept_out
     opened = any(gateway.ready or (not wanted and gateway.url) for gateway in snapshot.gateways)
     for worker in snapshot.workers:
         failures = worker.restarts + 1
@@ -52,6 +54,15 @@ def readiness(snapshot: Snapshot) -> Readiness:
             why = f"worker/{worker.id} failed {failures} times: {worker.reason or 'no reason known'}"
             return Readiness(False, tuple(steps), why, worker.id)
     return Readiness(served and opened, tuple(steps))
+
+
+def _of_gateway(gateway: GatewayView, kept_out: bool) -> Step:
+    subject = f"gateway/{gateway.id}"
+    if gateway.ready:
+        return Step(subject, True, gateway.url)
+    if gateway.url and kept_out:
+        return Step(subject, True, f"{gateway.url}, without a worker: all are cordoned or asleep")
+    return Step(subject, False, "starting")
 
 
 def _detail(worker: WorkerView) -> str:

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import grpc
 
@@ -22,7 +22,6 @@ from control_plane.contracts.fleet import (
     EndpointSet,
     GatewayIdentity,
     GatewayStats,
-    RequestView,
     RouterSet,
 )
 from control_plane.contracts.identity import Peer
@@ -30,7 +29,8 @@ from control_plane.contracts.routing import Routing
 from control_plane.contracts.v1 import decision_pb2
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.v1.operator_pb2_grpc import FleetStub
-from control_plane.contracts.wire.convert import fill, from_wire, to_wire
+from control_plane.contracts.wire.convert import from_wire, to_wire
+from control_plane.contracts.wire.request_view import request_to_wire
 from control_plane.contracts.wire.secure import open_channel
 from control_plane.router.ledger import Account
 
@@ -236,8 +236,8 @@ class FleetWatch:
 
 def _to_wire(account: Account, outcomes: list[CancelOutcome], stats: GatewayStats) -> pb.RouterReport:
     report = pb.RouterReport(
-        active=map(_request_to_wire, account.active),
-        ended=map(_request_to_wire, account.ended),
+        active=map(request_to_wire, account.active),
+        ended=map(request_to_wire, account.ended),
         stats=to_wire(stats, pb.GatewayStats),
         cancels=[to_wire(outcome, pb.CancelOutcome) for outcome in outcomes],
         kv_beliefs=[to_wire(belief, pb.KvBelief) for belief in account.kv_beliefs],
@@ -248,38 +248,3 @@ def _to_wire(account: Account, outcomes: list[CancelOutcome], stats: GatewayStat
         if meter.itl:
             report.itl[worker_id].buckets.update(meter.itl)
     return report
-
-
-def _request_to_wire(view: RequestView) -> pb.RequestView:
-    """By hand: every active request goes into every report."""
-    message = pb.RequestView(
-        id=view.id,
-        gateway_id=view.gateway_id,
-        worker_id=view.worker_id,
-        model=view.model,
-        key_id=view.key_id,
-        phase=cast(Any, view.phase.value),
-        reason=view.reason,
-        stream=view.stream,
-        arrival_unix=view.arrival_unix,
-        prompt_tokens=view.prompt_tokens,
-        cached_tokens=view.cached_tokens,
-        output_tokens=view.output_tokens,
-        max_tokens=view.max_tokens,
-        ttft_s=view.ttft_s,
-        itl_p50_s=view.itl_p50_s,
-        duration_s=view.duration_s,
-        retries=view.retries,
-        stages=[pb.Stage(name=s.name, start_s=s.start_s, duration_s=s.duration_s) for s in view.stages],
-        api=view.api,
-        traceparent=view.traceparent,
-        predicted_cached_tokens=view.predicted_cached_tokens,
-        router_id=view.router_id,
-        worker_s=view.worker_s,
-        cost=view.cost,
-        tier=view.tier,
-        preemptions=view.preemptions,
-    )
-    if view.choice is not None:
-        fill(view.choice, message.choice)
-    return message

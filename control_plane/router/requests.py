@@ -277,6 +277,7 @@ class Request:
         self._owner.first_token(self)
 
     def ended(self, phase: RequestPhase, reason: str, now: float) -> None:
+        self.spans += self._goes_on(now)
         self.phase = phase
         self.reason = reason
         self.end_mono = now
@@ -328,7 +329,7 @@ class Request:
             itl_p50_s=LatencyHistogram(self._gaps).quantile(0.5) if self._gaps else 0.0,
             duration_s=(self.end_mono or now) - arrival,
             retries=self.retries,
-            stages=(*self.spans, *self._untold(self.end_mono)),
+            stages=(*self.spans, *self._goes_on(now), *self._untold(self.end_mono)),
             api=call.api,
             traceparent=call.traceparent,
             predicted_cached_tokens=self.predicted_tokens,
@@ -352,6 +353,12 @@ class Request:
             return tuple(self.holds)
         *before, last = self.holds
         return (*before, replace(last, waited_s=now - self.call.arrival_mono - last.start_s))
+
+    def _goes_on(self, now: float) -> list[Stage]:
+        """How long it waits for a worker by now, where it does."""
+        if self.phase is not RequestPhase.QUEUED:
+            return []
+        return [Stage("queue", self.queued_mono - self.call.arrival_mono, now - self.queued_mono)]
 
     def _untold(self, end: float) -> list[Stage]:
         """The stages at the worker as the router saw them: only an end that is whole brings the worker's own account.

@@ -36,11 +36,18 @@ def test_a_worker_that_sleeps_is_not_waited_for_as_long_as_another_serves() -> N
     sleeping = replace(READY, id="p-2", phase=WorkerPhase.ASLEEP)
     half = of(pools=(replace(POOL, ready=1),), workers=(READY, sleeping))
     assert (half.ready, half.steps[-1].done, half.steps[-1].detail) == (True, True, "asleep")
-    other = replace(sleeping, id="p-1")
-    gateway = replace(GATEWAY, ready=False)
-    assert not of(pools=(replace(POOL, ready=0),), workers=(other, sleeping), gateways=(gateway,)).ready
     starting = replace(READY, id="p-3", phase=WorkerPhase.STARTING)
     assert not of(pools=(replace(POOL, desired=3, ready=1),), workers=(READY, sleeping, starting)).ready
+
+
+def test_workers_that_operators_keep_out_are_not_waited_for() -> None:
+    sleeping, cordoned = replace(READY, phase=WorkerPhase.ASLEEP), replace(READY, id="p-2", cordoned=True)
+    gateway, pool = replace(GATEWAY, ready=False), replace(POOL, ready=1)
+    now = of(pools=(pool,), workers=(sleeping, cordoned), gateways=(gateway,))
+    assert now.ready
+    assert now.steps[0].detail == "http://127.0.0.1:1, without a worker: all are cordoned or asleep"
+    assert not of(pools=(pool,), workers=(sleeping, cordoned), gateways=(replace(gateway, url=""),)).ready
+    assert not of(pools=(pool,), workers=(sleeping, replace(cordoned, cordoned=False)), gateways=(gateway,)).ready
 
 
 def test_a_platform_that_wants_no_workers_is_ready_with_its_gateway() -> None:

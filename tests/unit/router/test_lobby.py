@@ -132,6 +132,8 @@ class TestHolds:
         assert (second.position, second.queued, second.over) == (2, 2, False)
         assert first.saturation == pytest.approx(0.82 / AdmissionRules().kv_limit)
         assert first.waited_s == pytest.approx(1.501)
+        [stages] = [view.stages for view in stage.ledger.take(stage.now).active if view.id == "p1"]
+        assert [(each.name, each.duration_s) for each in stages] == [("queue", pytest.approx(1.501))]
 
     def test_what_it_waited_is_told_of_one_that_was_sent_and_ended(self) -> None:
         stage = stage_at(0.95)
@@ -154,6 +156,7 @@ class TestHolds:
         [view] = stage.ledger.take(stage.now).ended
         assert view.phase is RequestPhase.FAILED
         assert (view.holds[0].over, view.holds[0].waited_s) == (True, pytest.approx(2.0, abs=0.1))
+        assert [(each.name, each.duration_s) for each in view.stages] == [("queue", pytest.approx(2.0, abs=0.1))]
 
     def test_without_a_worker_and_without_room(self) -> None:
         stage = Stage()
