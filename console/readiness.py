@@ -1,7 +1,7 @@
 """Whether a platform can serve, and if not, what it still waits for. Pure: a snapshot in, a judgement out.
 
-A worker that an operator put to sleep or cordoned does not come by itself: it is not waited for, and serves nobody. With
-no other a platform is as ready as its operators want it.
+A worker that an operator put to sleep or cordoned does not come by itself: it is not waited for, and serves nobody.
+Without any other, a platform is as ready as its operators want it.
 """
 
 from __future__ import annotations
