@@ -81,7 +81,7 @@ def client_lines(endpoint: Endpoint, home: str, model: str) -> Iterator[str]:
     yield f"export OPENAI_BASE_URL={endpoint.url}"
     yield "export OPENAI_API_KEY=$(inferdeck key --reveal)"
     yield ""
-    yield 'inferdeck chat "Say hello."'
+    yield 'inferdeck chat --temperature 0 "What is 2 + 2?"'
     yield ""
     yield "from openai import OpenAI"
     yield "stream = OpenAI().chat.completions.create(stream=True,"
