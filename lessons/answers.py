@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from string import ascii_lowercase
@@ -16,8 +17,19 @@ from lessons.model import Option, Predict, Quiz
 from lessons.observation import Value
 
 WORKER: Final = re.compile(rf"{POOL}-\d+")
-_SECONDS: Final = {"ms": 1000, "µs": 1_000_000, "us": 1_000_000, "s": 1}
-"""How many of each are a second; the longer names first."""
+_NUMBER: Final = re.compile(r"([-+]?[\d.,]*\d[\d.,]*(?:e[-+]?\d+)?)\s*(\D*)")
+_TIMES: Final = ("×", "x", "times", "fold", "-fold")
+_UNITS: Final[Mapping[str, Mapping[str, float]]] = {
+    "s": {"": 1, "s": 1, "sec": 1, "second": 1, "seconds": 1, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9},
+    "%": {"": 0.01, "%": 0.01, "percent": 0.01},
+    "B": {
+        **{"": 1, "b": 1, "byte": 1, "bytes": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12},
+        **{"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40},
+    },
+    "×": {"": 1, **dict.fromkeys(_TIMES, 1)},
+    "times": {"": 1, **dict.fromkeys(_TIMES, 1)},
+}
+"""What each unit of measures may be typed as, in lower case, with how many of the unit it is."""
 
 
 class Misread(InvalidRequest):
@@ -59,17 +71,25 @@ def read_answer(step: Predict | Quiz, text: str) -> Value:
         if not WORKER.fullmatch(typed):
             raise Misread(f"{text.strip()!r:.40} is no worker: they are {POOL}-1, {POOL}-2, …")
         return typed
-    plain, parts = typed.rstrip("%× "), 100 if step.unit == "%" else 1
-    if step.unit == "s" and plain.endswith("s"):
-        unit = next(unit for unit in _SECONDS if plain.endswith(unit))
-        plain, parts = plain.removesuffix(unit), _SECONDS[unit]
-    try:
-        number = float(plain.replace(",", "")) / parts
-    except ValueError:
-        number = math.nan
+    number = _number(typed, step.unit)
     if not math.isfinite(number):
         raise Misread(f"{text.strip()!r:.40} is no number" + (f" ({step.unit})" if step.unit else ""))
     return number
+
+
+def _number(typed: str, unit: str) -> float:
+    """In the unit, whichever of its names stands behind; NaN for what is none."""
+    found = _NUMBER.fullmatch(typed)
+    if found is None:
+        return math.nan
+    plain, named = found[1].replace(",", ""), found[2].strip().replace("μ", "µ")
+    known = _UNITS.get(unit)
+    # Of what is counted its name, or the beginning of it: tokens, token, tok.
+    size = known.get(named, math.nan) if known is not None else 1 if unit.lower().startswith(named) else math.nan
+    try:
+        return float(plain) * size
+    except ValueError:
+        return math.nan
 
 
 def right_option(step: Quiz) -> int:
@@ -88,6 +108,8 @@ def outcome(step: Predict, text: str, measured: Value | None) -> Outcome:
         hit = answer in [letter(index) for index in fitting]
         return Outcome(said, measured, Score.RIGHT if hit else Score.OFF, right or "none of these")
     right = shown(measured, step.unit)
+    if said == right:
+        return Outcome(said, measured, Score.RIGHT, right)
     if isinstance(answer, float) and isinstance(measured, float):
         return Outcome(said, measured, _near(answer, measured, step.within), right)
     return Outcome(said, measured, Score.RIGHT if answer == measured else Score.OFF, right)

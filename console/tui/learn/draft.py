@@ -10,6 +10,9 @@ from lessons.model import Predict, Quiz
 
 _MOST: Final = 16
 _NUMBER: Final = frozenset("0123456789.,%")
+_UNIT: Final = frozenset(" ×/-")
+_KEY: Final = "h"
+"""A hint can be had with half a number typed, too; no unit has this letter."""
 
 
 class Draft:
@@ -28,6 +31,11 @@ class Draft:
         return isinstance(self._step, Predict) and self._step.asks == "number"
 
     @property
+    def has_unit(self) -> bool:
+        """Whether what is typed says its unit itself."""
+        return any(char not in _NUMBER or char == "%" for char in self.typed)
+
+    @property
     def options(self) -> tuple[str, ...]:
         """What there is to choose from; empty where a number is typed."""
         if isinstance(self._step, Predict) and self._step.asks == "worker":
@@ -40,12 +48,14 @@ class Draft:
         return self.typed if self.by_number else "" if self.chosen is None else self._words()[self.chosen]
 
     def press(self, char: str) -> bool:
-        """A character of a number, or the letter of an option; whether it is one."""
+        """A character of a number or, once there is one, of its unit; or the letter of an option. Whether it is one."""
         if self.by_number:
-            if char not in _NUMBER:
+            unit = self.typed and char.lower() != _KEY and (char.isalpha() or char in _UNIT)
+            if char not in _NUMBER and not unit:
                 return False
             self.typed = (self.typed + char)[:_MOST]
             return True
+        char = char.lower()
         letters = [letter(index) for index in range(len(self.options))]
         if char not in letters:
             return False

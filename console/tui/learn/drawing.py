@@ -55,7 +55,8 @@ def entry(draft: Draft, unit: str, look: Look, *, open_: bool) -> Line:
     """The line in which a number is typed."""
     palette = look.palette
     cursor: Span = (" ", palette.cursor) if open_ else ("", palette.text)
-    return [("> ", palette.key), (draft.typed, palette.title), cursor, (f" {unit}".rstrip(), palette.dim)]
+    unit = "" if draft.has_unit else f" {unit}".rstrip()
+    return [("> ", palette.key), (draft.typed, palette.title), cursor, (unit, palette.dim)]
 
 
 def commands(told: Iterable[str], width: int, look: Look) -> list[Line]:

@@ -223,7 +223,7 @@ class LessonScreen(DeckScreen):
             return
         if event.key == "backspace":
             draft.erase()
-        elif event.character is None or not draft.press(event.character.lower()):
+        elif event.character is None or not draft.press(event.character):
             return
         event.stop()
         event.prevent_default()

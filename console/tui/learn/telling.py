@@ -23,6 +23,7 @@ from console.tui.render.look import Look
 from console.tui.render.markdown import flow, markdown
 from console.tui.render.spans import Span
 from lessons.actions import Inject
+from lessons.answers import letter
 from lessons.model import Check, Do, Lesson, Observe, Predict, Quiz
 from lessons.progress import State
 
@@ -169,7 +170,10 @@ def pressed(standing: Standing) -> Keys:
         draft = standing.draft
         verb = "commit" if isinstance(step, Predict) else "answer"
         if draft is None or draft.by_number:
-            return (("0-9", "type"), ("Enter", verb), *rest)
-        return (("a b", "choose"), ("Enter", verb), *rest)
+            # With something typed, a letter is of the number's unit.
+            more = [key for key in rest if key[0] != "s" or draft is None or not draft.typed]
+            return (("0-9", "type"), ("Enter", verb), *more)
+        letters = " ".join(letter(index) for index in range(len(draft.options)))
+        return ((letters, "choose"), ("Enter", verb), *rest)
     live = (("Tab", "live view"),) if isinstance(step, Check) else ()
     return (("Enter", _DOES[step.kind]), *live, *rest)

@@ -30,6 +30,13 @@ HALVES = (Option("less", bounds=Bounds(below=10)), Option("more", bounds=Bounds(
         (predict("number", "%"), "70 %", 0.7),
         (predict("number", "%"), "70", 0.7),
         (predict("number", "×"), "4×", 4.0),
+        (predict("number", "times"), "4 x", 4.0),
+        (predict("number", "s"), "200 μs", 0.0002),
+        (predict("number", "s"), "1.5 seconds", 1.5),
+        (predict("number", "B"), "1.5 GB", 1.5e9),
+        (predict("number", "B"), "80 GiB", 80 * 2**30),
+        (predict("number", "tokens"), "24 Tokens", 24.0),
+        (predict("number", "tokens"), "1 token", 1.0),
         (predict("number", "tokens"), "1,200", 1200.0),
         (predict("worker"), "W-2", "w-2"),
         (predict("choice", options=HALVES), " B", "b"),
@@ -37,6 +44,27 @@ HALVES = (Option("less", bounds=Bounds(below=10)), Option("more", bounds=Bounds(
 )
 def test_what_is_typed_is_read(step: Predict, text: str, answer: float | str) -> None:
     assert read_answer(step, text) == pytest.approx(answer)
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        (predict("number", "s"), "21 GB"),
+        (predict("number", "tokens"), "21 ms"),
+        (predict("number"), "21 ms"),
+        (predict("number", "s"), "ms"),
+        (predict("number", "s"), "1 2"),
+    ],
+)
+def test_a_unit_of_something_else_is_no_answer(step: Predict, text: str) -> None:
+    with pytest.raises(Misread, match="is no number"):
+        read_answer(step, text)
+
+
+def test_what_is_shown_as_equal_is_right() -> None:
+    told = outcome(predict("number", "%"), "70 %", 0.7031)
+    assert (told.predicted, told.right, told.score) == ("70 %", "70 %", Score.RIGHT)
+    assert outcome(predict("number", "%"), "70 %", 0.71).score is Score.CLOSE
 
 
 @given(st.text(max_size=8), st.sampled_from([predict("number"), predict("worker"), predict("choice", options=HALVES)]))

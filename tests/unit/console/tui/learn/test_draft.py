@@ -25,7 +25,7 @@ def draft(lesson: Lesson, step_id: str, given: str = "") -> Draft:
 
 def test_a_number_takes_what_numbers_are_made_of(lesson: Lesson) -> None:
     number = draft(lesson, "guess-full")
-    assert [number.press(char) for char in "6h0.5%s"] == [True, False, True, True, True, True, False]
+    assert [number.press(char) for char in "s 6h0.5%"] == [False, False, True, False, True, True, True, True]
     assert number.text == "60.5%"
     number.erase()
     assert number.text == "60.5"
@@ -33,6 +33,14 @@ def test_a_number_takes_what_numbers_are_made_of(lesson: Lesson) -> None:
     assert number.text == "60.51,200"
     number.paste("9" * 100)
     assert len(number.text) == 16
+
+
+@pytest.mark.parametrize("typed", ["21 ms", "200 µs", "1.5 GB", "70 %", "24 tokens", "3 ×", "2s"])
+def test_a_number_takes_its_unit(lesson: Lesson, typed: str) -> None:
+    number = draft(lesson, "guess-full")
+    assert all(number.press(char) for char in typed)
+    assert number.text == typed
+    assert number.has_unit
 
 
 def test_an_option_is_chosen_by_its_letter_or_moved_to(lesson: Lesson) -> None:

@@ -95,7 +95,7 @@ async def test_a_number_is_typed_and_letters_are_still_keys(tmp_path: Path) -> N
         await seen.do(*TO_THE_FIRST_QUESTION)
         await seen.do("enter")
         assert "type a number first" in seen.text
-        await seen.do("1", "2", "x", "backspace", "h", "full_stop", "5")
+        await seen.do("1", "2", "x", "backspace", "backspace", "h", "full_stop", "5")
         assert "> 1.5" in seen.text
         assert "A hint for who asks for one." in seen.text
         await seen.do("h")
@@ -103,6 +103,18 @@ async def test_a_number_is_typed_and_letters_are_still_keys(tmp_path: Path) -> N
         await seen.do("enter")
         assert seen.record.steps["guess-first"].answer == "1.5"
         assert seen.screen.player.step.id == "guess-tokens"
+
+
+async def test_a_number_is_typed_with_its_unit_and_no_letter_of_it_skips(tmp_path: Path) -> None:
+    async with lesson(tmp_path) as seen:
+        await seen.do(*TO_THE_FIRST_QUESTION, "2", "1", "space", "m", "s")
+        assert seen.screen.player.step.id == "guess-first"
+        assert "> 21 ms" in seen.text
+        assert "[s] skip" not in seen.text
+        await seen.do("enter")
+        assert seen.record.steps["guess-first"].answer == "21 ms"
+        await seen.do("a", "enter", "enter")
+        assert "you said 21 ms, it is 60 ms" in seen.said
 
 
 async def test_what_is_no_number_is_told_and_stays(tmp_path: Path) -> None:
