@@ -94,13 +94,16 @@ def _how(call: CallSeen) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """The code that all of these calls were told; "none" where none was told any, "several" where they differ."""
+    """The code that all of these calls were told; "none" where none was told any, "several" where they differ. Nothing
+    while one of them runs: it may be told another."""
 
     word: ClassVar[str] = "error"
     unit: ClassVar[str] = ""
     calls: str = ""
 
     def read(self, seen: Observation) -> Value | None:
+        if any(self.calls in ("", name) for name in seen.running):
+            return None
         return the_one(call.error or "none" for call in calls_of(seen, self.calls))
 
 

@@ -60,7 +60,7 @@ class Observation:
     whoever made them), ``steps`` and ``events`` came since the moment that was marked. ``lost_steps``: so many of them
     were not kept. ``measured``: what this lesson measured before, by name; ``plans``: what was worked out since, by
     name; ``encoded``: the requests that were written and read since, by their calls' name. ``conversations`` are those
-    of the calls, read back now, by name."""
+    of the calls, read back now, by name. ``running``: the names of the calls that have not ended."""
 
     snapshot: Snapshot
     calls: tuple[CallSeen, ...] = ()
@@ -74,3 +74,4 @@ class Observation:
     plans: Mapping[str, Plan] = field(default_factory=dict)
     encoded: Mapping[str, BothForms] = field(default_factory=dict)
     conversations: Mapping[str, tuple[ItemSeen, ...]] = field(default_factory=dict)
+    running: tuple[str, ...] = ()

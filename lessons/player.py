@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 from control_plane.contracts.errors import Conflict
-from lessons.actions import Action
+from lessons.actions import Action, Cancel
 from lessons.answers import Outcome, letter, outcome, read_answer, right_option
+from lessons.changing import still_changing
 from lessons.checks import Expect, Verdict, shown
 from lessons.model import Check, Do, Lesson, Observe, Predict, Quiz, Reveal, Show, Step
 from lessons.observation import Observation, Value
 from lessons.progress import LessonRecord, Progress, State, StepRecord
+from lessons.remains import actions_of, left_running, remains
 from lessons.stage import Stage
 
 
@@ -76,15 +79,13 @@ class Player:
         return self.index == len(self.lesson.steps) - 1 and self.page == len(self.step.words.pages) - 1
 
     async def start(self) -> None:
-        """The sandbox, as the steps before this one left it: lasting changes are made again, experiments are not."""
+        """The sandbox, as the steps before this one left it: lasting changes are made again, and calls that the learner
+        has not dealt with yet run again; experiments do not."""
         if self.record.finished:
             self._forget()
         self.label = await self._stage.start(self.lesson.sandbox, self.lesson.seed)
-        for step in self.lesson.steps[: self.index]:
-            if self.record.of(step.id).state is not State.OPEN:
-                for action in _actions(step):
-                    if action.lasting:
-                        await self._stage.act(action)
+        settled = [each for each in self.lesson.steps[: self.index] if not self._is_open(each)]
+        await self._run(remains(settled))
         self._arrived()
         await self._stage.mark()
 
@@ -161,27 +162,61 @@ class Player:
         """Do what the step does, or look whether the learner did what it asks for. Raises NotYet where there is
         nothing to do, or a prediction about it is not committed."""
         step, here = self.step, self.here
+        if here.state is State.DONE and isinstance(step, Do | Observe):
+            return await self._again(step)
+        changing = ""
         if isinstance(step, Do):
             await self._run(step.actions)
             reply = self._judged(step.expects, await self._observe())
         elif isinstance(step, Observe):
             if open_ones := [each.id for each in self._predictions(step) if self._is_open(each)]:
                 raise NotYet(f"commit your prediction first: {', '.join(open_ones)}", param=open_ones[0])
-            await self._stage.mark()
-            await self._run(step.actions)
-            reply = self._measured(step, await self._observe())
+            reply = await self._experiment(step)
         elif isinstance(step, Check):
             here.tries += 1
-            reply = self._judged(step.expects, await self._probed(step))
+            seen = await self._probed(step)
+            reply, changing = self._judged(step.expects, seen), still_changing(seen.snapshot)
         else:
             raise NotYet("there is nothing to do here", param=step.id)
         if reply.ok:
             here.state = State.DONE
             reply = replace(reply, answer=step.words.answer)
-        else:
-            reply = replace(reply, message=self.hint() or _unmet(reply.verdicts))
+        elif not isinstance(step, Observe):
+            reply = replace(reply, message=changing or self.hint() or unmet(reply.verdicts))
         self._progress.save()
         return reply
+
+    @property
+    def repeats(self) -> bool:
+        """Whether this step, which is done, can be set off again: not once a later one changed what lasts."""
+        later = (each for each in self.lesson.steps[self.index + 1 :] if not self._is_open(each))
+        changed = any(action.lasting for each in later for action in actions_of(each))
+        return isinstance(self.step, Do | Observe) and self.here.state is State.DONE and not changed
+
+    async def _again(self, step: Do | Observe) -> Reply:
+        """What was measured stays known where it does not come out this time."""
+        if not self.repeats:
+            raise NotYet("later steps changed the platform: a reset begins the lesson anew", param=step.id)
+        for name in left_running([step]):
+            await self._stage.act(Cancel(name))
+        if isinstance(step, Do):
+            await self._run(step.actions)
+            reply = self._judged(step.expects, await self._observe())
+            message = unmet(reply.verdicts)
+        else:
+            known = dict(self.record.measured)
+            reply = await self._experiment(step)
+            message = reply.message
+            if not reply.ok:
+                self.record.measured = known
+        self._progress.save()
+        return replace(reply, answer=step.words.answer) if reply.ok else replace(reply, message=message)
+
+    async def _experiment(self, step: Observe) -> Reply:
+        await self._stage.mark()
+        await self._run(step.actions)
+        reply = self._measured(step, await self._observe())
+        return reply if reply.ok else replace(reply, message=NO_EFFECT)
 
     async def glance(self) -> tuple[Verdict, ...]:
         """What the checks of this step say now, without doing anything that counts as an attempt."""
@@ -307,12 +342,16 @@ _WAITS = {
 }
 
 
-def _actions(step: Step) -> tuple[Action, ...]:
-    """What the step may have changed."""
-    if isinstance(step, Do | Observe):
-        return step.actions
-    return step.reference if isinstance(step, Check) else ()
+NO_EFFECT: Final = "Its effect did not show this time. Run it again."
+"""Of an experiment: why it did not would give the predictions' answers away."""
 
 
-def _unmet(verdicts: tuple[Verdict, ...]) -> str:
+def gives_away(player: Player, reply: Reply) -> bool:
+    """Whether the reasons of an experiment that showed no effect tell what its predictions ask for."""
+    step = player.step
+    asked = any(isinstance(each, Predict) and each.about == step.id for each in player.lesson.steps)
+    return isinstance(step, Observe) and not reply.ok and asked
+
+
+def unmet(verdicts: tuple[Verdict, ...]) -> str:
     return "; ".join(f"{verdict.says}: {verdict.reason}" for verdict in verdicts if not verdict.holds)

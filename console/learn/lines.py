@@ -6,16 +6,16 @@ import asyncio
 import sys
 from collections.abc import Callable, Iterable
 
-from console.learn.screen import heading, outcome_lines, paragraph, question, title
+from console.learn.screen import heading, names_command, outcome_lines, paragraph, question, title
 from console.learn.stage import PlatformStage
 from control_plane.contracts.errors import InvalidRequest
 from lessons.model import Check, Do, Lesson, Observe, Predict, Quiz, Show
-from lessons.player import NotYet, Player, Reply
+from lessons.player import NotYet, Player, Reply, gives_away, unmet
 from lessons.progress import Progress, State
 
 Say = Callable[[str], None]
 
-KEYS = "Enter goes on · h hint · s skip · < back · r reset · q leave (and go on later) · ? this"
+KEYS = "Enter goes on · h hint · s skip · < back · a again · r reset · q leave (and go on later) · ? this"
 
 _ASKS = {
     "do": "Enter does it",
@@ -73,7 +73,9 @@ class LinePlayer:
 
     def _prompt(self) -> str:
         waits = self._player.here.state is State.OPEN and self._at_end
-        return f"   [{_ASKS.get(self._player.step.kind, 'Enter') if waits else 'Enter'}] > "
+        again = self._at_end and self._player.repeats
+        asks = "Enter goes on, a does it again" if again else "Enter"
+        return f"   [{_ASKS.get(self._player.step.kind, 'Enter') if waits else asks}] > "
 
     @property
     def _at_end(self) -> bool:
@@ -85,13 +87,17 @@ class LinePlayer:
         if word == "?":
             self._say(f"   {KEYS}")
         elif word == "h":
-            self._lines(paragraph(player.hint() or "There is no other hint."))
+            hint = player.hint()
+            self._lines(paragraph(hint or "There is no other hint."))
+            self._where(hint)
         elif word == "<":
             if player.back():
                 await self._screen()
         elif word == "r":
             await player.reset()
             await self._screen()
+        elif word == "a" and self._at_end and player.repeats:
+            self._tell(await player.act())
         elif word == "s":
             self._tell(await player.skip())
             return await self._on()
@@ -115,7 +121,9 @@ class LinePlayer:
         if player.page == 0:
             self._say("")
             self._say(title(player.lesson, player.index, player.label))
-        self._lines(paragraph(player.step.words.pages[player.page]))
+        words = player.step.words.pages[player.page]
+        self._lines(paragraph(words))
+        self._where(words)
         if not self._at_end:
             return
         if isinstance(player.step, Predict | Quiz):
@@ -126,10 +134,17 @@ class LinePlayer:
             self._tell(player.results())
 
     def _tell(self, reply: Reply) -> None:
-        self._lines(outcome_lines(reply))
-        if reply.message:
+        if not gives_away(self._player, reply):
+            self._lines(outcome_lines(reply))
+        if reply.message not in ("", unmet(reply.verdicts)):
             self._lines(paragraph(reply.message))
+            self._where(reply.message)
         self._lines(paragraph(reply.answer))
+
+    def _where(self, words: str) -> None:
+        """How a command that they name is typed in another terminal."""
+        if names_command(words):
+            self._say(f"   (elsewhere: inferdeck … --home {self._stage.home})")
 
     def _skipped(self) -> str:
         skipped = self._player.record.skipped()

@@ -56,6 +56,14 @@ def _wrapped(text: str) -> Iterator[str]:
     yield from (f"{_INDENT}{more}{line}" for line in rest)
 
 
+_COMMAND = re.compile(r"\binferdeck [a-z]")
+
+
+def names_command(*texts: str) -> bool:
+    """Whether one of them has a command that a learner may type."""
+    return any(_COMMAND.search(text) for text in texts)
+
+
 def question(step: Step) -> Iterator[str]:
     """The answers to choose from."""
     if isinstance(step, Predict | Quiz):

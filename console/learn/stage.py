@@ -306,6 +306,7 @@ class PlatformStage:
             inside = await self._mark.inside(client, snapshot)
             views = {request.id: request for request in snapshot.requests}
             hops = await hops_by_call(client, [made for made in self._calls.ended if made.request_id in views])
+        running = tuple(made.shape.name for made in self._calls.running)
         calls = tuple(made.seen(views.get(made.request_id), hops.get(made.request_id)) for made in self._calls.ended)
         return Observation(
             snapshot,
@@ -319,6 +320,7 @@ class PlatformStage:
             plans=dict(self._plans),
             encoded=dict(self._encoded),
             conversations=await self._conversations(calls),
+            running=running,
         )
 
     async def _conversations(self, calls: Iterable[CallSeen]) -> dict[str, tuple[ItemSeen, ...]]:

@@ -20,6 +20,7 @@ from console.tui.learn.lesson_screen import LessonScreen
 from console.tui.learn.lessons_screen import LessonsScreen
 from console.tui.learn.messages import Began, Came, Failed, Outcome, Readying
 from console.tui.learn.navigator import LessonNavigator
+from console.tui.learn.reset_screen import ResetScreen
 from console.tui.live.board import Board
 from console.tui.remote import Remote
 from console.tui.route import Route
@@ -89,8 +90,14 @@ class LearnApp(ConsoleApp):
         return self._heard_of
 
     def open_lesson(self, name: str) -> None:
+        """One that is done begins anew, which is asked first."""
         self._first = None
-        self._open(load(folder_of(name)))
+        lesson = load(folder_of(name))
+        if self._progress.lesson(lesson.name).finished:
+            player = Player(lesson, self._stage, self._progress)
+            self.push_screen(ResetScreen(player, partial(self._open, lesson)))
+        else:
+            self._open(lesson)
 
     def _open(self, lesson: Lesson) -> None:
         self._player = Player(lesson, self._stage, self._progress)

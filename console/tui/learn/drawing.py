@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from rich.cells import cell_len
 from rich.style import Style
 
 from console.tui.learn.draft import Draft
 from console.tui.render.look import Look
-from console.tui.render.markdown import flow
+from console.tui.render.markdown import flow, markdown
 from console.tui.render.spans import Span, Spans, fit, width_of
 from lessons.answers import Outcome, Score, letter
 from lessons.checks import Verdict
@@ -139,8 +140,18 @@ def verdicts(judged: Sequence[Verdict], width: int, look: Look) -> list[Line]:
 
 
 def hints(shown: Sequence[str], width: int, look: Look) -> list[Line]:
-    palette = look.palette
-    return [line for text in shown for line in flow(text, width, look, lead=("hint ", palette.watch))]
+    """Each hangs behind its mark; with a word that is too long for that, below it."""
+    lead: Span = ("hint ", look.palette.watch)
+    before = width_of([lead])
+    lines: list[Line] = []
+    for text in shown:
+        room = width - before
+        if any(cell_len(word.strip("`*")) > room for word in text.split()):
+            lines += [[lead], *markdown(text, width, look)]
+            continue
+        first, *more = markdown(text, room, look)
+        lines += [[lead, *first], *([(" " * before, lead[1]), *line] for line in more)]
+    return lines
 
 
 def prompt(keys: Sequence[tuple[str, str]], width: int, look: Look) -> list[Line]:

@@ -21,7 +21,7 @@ from console.tui.learn.messages import Outcome
 from console.tui.learn.pin import TOLD, pinned
 from console.tui.learn.reset_screen import ResetScreen
 from console.tui.learn.standing import Standing
-from console.tui.learn.telling import VIEW_KEYS, WORDS_KEYS, pressed, runs_on, told
+from console.tui.learn.telling import VIEW_KEYS, WORDS_KEYS, news_at, pressed, runs_on, told
 from console.tui.live.board import View
 from console.tui.messages import Stepped
 from console.tui.order import Verb
@@ -181,6 +181,9 @@ class LessonScreen(DeckScreen):
         """The part of the sheet that is read now, and below it what can be pressed."""
         standing, look = self.standing, deck_of(self).look
         keys = prompt(pressed(standing), width, look)
+        if standing.fresh and len(lines) + len(keys) > height:
+            standing.top = news_at(standing, width, look)
+        standing.fresh = False
         if standing.top >= len(lines):
             standing.top = 0
         self._longer = len(lines) > standing.top + max(1, height - len(keys))
@@ -329,6 +332,7 @@ class LessonScreen(DeckScreen):
             return
         with self._telling():
             standing.note = "" if self.player.hint() else "there is no other hint"
+            standing.came = standing.fresh = True
         self._repaint()
 
     def action_skip(self) -> None:

@@ -18,7 +18,8 @@ from lessons.progress import State
 class Standing:
     """``top``: lines of the sheet that were read already where it is longer than its place. ``doing``: what goes on,
     in words, since ``since`` (monotonic). ``started`` is false until there is a platform; ``trouble`` is why there is
-    none."""
+    none. ``came``: something was done on this page, or a hint was asked for, since the learner came to it; ``fresh``:
+    so that it is to be seen at once."""
 
     player: Player
     sheet: int = 0
@@ -29,6 +30,8 @@ class Standing:
     doing: str = ""
     since: float = 0.0
     busy: bool = True
+    came: bool = False
+    fresh: bool = False
     started: bool = False
     readiness: Readiness | None = None
     trouble: InferDeckError | None = None
@@ -38,6 +41,7 @@ class Standing:
         self.sheet = len(self.sheets) - 1 if at_end else 0
         self.top = 0
         self.reply, self.note, self.draft = Reply(True), "", None
+        self.came = self.fresh = False
         step = self.player.step
         if isinstance(step, Predict | Quiz) and self.asked:
             workers = [f"{POOL}-{number}" for number in range(1, self.player.lesson.sandbox.replicas + 1)]
@@ -46,7 +50,8 @@ class Standing:
     def settle(self, reply: Reply) -> None:
         """Something was done here: on to what came of it, if it is done now."""
         self.reply, self.note, self.top = reply, "", 0
-        if self.player.here.state is not State.OPEN and self.more:
+        self.came = self.fresh = True
+        if reply.ok and self.player.here.state is not State.OPEN and self.more:
             self.sheet += 1
 
     @property
@@ -76,6 +81,13 @@ class Standing:
         return self.asked and open_ and self.shown.kind is Kind.PAGE and not isinstance(step, Reveal | Show)
 
     @property
+    def repeats(self) -> bool:
+        """Whether what was done here can be set off again: the learner has come back to it."""
+        failed = self.came and not self.reply.ok
+        back = failed or not self.came or isinstance(self.player.step, Observe)
+        return self.asked and self.shown.kind is Kind.PAGE and back and self.player.repeats
+
+    @property
     def answers(self) -> bool:
         """Whether what is typed is an answer: also one in place of another, until the experiment has run."""
         step, record = self.player.step, self.player.record
@@ -87,4 +99,4 @@ class Standing:
 
     @property
     def acts(self) -> bool:
-        return self.waits and isinstance(self.player.step, Do | Observe | Check)
+        return (self.waits and isinstance(self.player.step, Do | Observe | Check)) or self.repeats

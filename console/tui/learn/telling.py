@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from console.learn.screen import names_command
 from console.tui.learn.drawing import (
     Line,
     apart_lines,
@@ -21,10 +22,11 @@ from console.tui.learn.standing import Standing
 from console.tui.render.figures import age
 from console.tui.render.look import Look
 from console.tui.render.markdown import flow, markdown
-from console.tui.render.spans import Span
+from console.tui.render.spans import Span, width_of
 from lessons.actions import Inject
 from lessons.answers import letter
 from lessons.model import Check, Do, Lesson, Observe, Predict, Quiz
+from lessons.player import gives_away, unmet
 from lessons.progress import State
 
 Keys = Sequence[tuple[str, str]]
@@ -91,17 +93,19 @@ def _trouble(standing: Standing, width: int, look: Look) -> list[Line]:
 def _page(standing: Standing, elsewhere: str, now_mono: float, width: int, look: Look) -> list[Line]:
     player, palette = standing.player, look.palette
     words = markdown(standing.shown.words, width, look)
+    where = _where(standing, elsewhere, width, look)
     if not standing.asked:
-        return words
+        return apart_lines(words, where)
     reply = standing.reply
     shown = player.hints_shown()
-    message = reply.message if reply.message not in shown else ""
+    message = reply.message if reply.message not in (*shown, unmet(reply.verdicts)) else ""
     said = flow(message, width, look, style=palette.watch) if message else []
     noted = flow(standing.note, width, look, style=palette.watch) if standing.note else []
     return apart_lines(
         words,
-        _question(standing, elsewhere, width, look),
-        verdicts(reply.verdicts, width, look),
+        _question(standing, width, look),
+        where,
+        verdicts(() if gives_away(player, reply) else reply.verdicts, width, look),
         hints(shown, width, look),
         said,
         noted,
@@ -109,7 +113,14 @@ def _page(standing: Standing, elsewhere: str, now_mono: float, width: int, look:
     )
 
 
-def _question(standing: Standing, elsewhere: str, width: int, look: Look) -> list[Line]:
+def news_at(standing: Standing, width: int, look: Look) -> int:
+    """The line of the sheet below its words: there is what is asked, and what came of it."""
+    if not standing.started or standing.shown.kind is not Kind.PAGE:
+        return 0
+    return len(markdown(standing.shown.words, width, look)) + 1
+
+
+def _question(standing: Standing, width: int, look: Look) -> list[Line]:
     step, draft = standing.player.step, standing.draft
     if draft is not None and isinstance(step, Predict | Quiz):
         if not draft.by_number:
@@ -119,10 +130,20 @@ def _question(standing: Standing, elsewhere: str, width: int, look: Look) -> lis
         # What is made to fail is for the learner to find.
         told = (action.told() for action in step.actions if not isinstance(action, Inject))
         return commands(told, width, look)
-    if isinstance(step, Check) and elsewhere and standing.waits:
-        where = ("Here, or elsewhere: inferdeck …", f"--home {elsewhere}")
-        return [line for each in where for line in flow(each, width, look, style=look.palette.dim)]
     return []
+
+
+def _where(standing: Standing, elsewhere: str, width: int, look: Look) -> list[Line]:
+    """How a command is typed elsewhere, where one is wanted."""
+    wanted = standing.waits and isinstance(standing.player.step, Check)
+    shown = standing.player.hints_shown() if standing.asked else ()
+    if not elsewhere or not (wanted or names_command(standing.shown.words, *shown)):
+        return []
+    where = ("Here, or elsewhere: inferdeck …", f"--home {elsewhere}")
+    dim = look.palette.dim
+    together = " ".join(where)
+    parts = (together,) if width_of([(together, dim)]) <= width else where
+    return [line for each in parts for line in flow(each, width, look, style=dim)]
 
 
 def _doing(standing: Standing, now_mono: float, width: int, look: Look) -> list[Line]:
@@ -138,7 +159,6 @@ def _result(standing: Standing, width: int, look: Look) -> list[Line]:
     return apart_lines(
         results(reply.rows, reply.outcomes, width, look),
         scores(reply.outcomes, width, look),
-        verdicts([each for each in standing.reply.verdicts if not each.holds], width, look),
     )
 
 
@@ -162,6 +182,8 @@ def pressed(standing: Standing) -> Keys:
         return (("Enter", "try again"), ("Esc", "leave")) if standing.trouble is not None else (("Esc", "leave"),)
     if standing.doing:
         return (("Esc", "leave"),)
+    if standing.repeats and not standing.waits:
+        return (("→", "go on"), ("Enter", f"{_DOES[standing.player.step.kind]} again"))
     if not standing.waits:
         return (("→", "finish" if standing.player.last and not standing.more else "go on"),)
     step = standing.player.step
@@ -176,4 +198,5 @@ def pressed(standing: Standing) -> Keys:
         letters = " ".join(letter(index) for index in range(len(draft.options)))
         return ((letters, "choose"), ("Enter", verb), *rest)
     live = (("Tab", "live view"),) if isinstance(step, Check) else ()
-    return (("Enter", _DOES[step.kind]), *live, *rest)
+    again = " again" if isinstance(step, Do | Observe) and standing.came and not standing.reply.ok else ""
+    return (("Enter", f"{_DOES[step.kind]}{again}"), *live, *rest)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rich.cells import chop_cells
+from rich.cells import cell_len, chop_cells
 from rich.style import Style
 
 from console.tui.render.look import Look
-from console.tui.render.spans import Span, width_of
+from console.tui.render.spans import Span, width_of, wrapped
 
 _INLINE = re.compile(r"(\*\*(?=\S).+?(?<=\S)\*\*|\*(?=\S)[^*]+?(?<=\S)\*|`[^`]+`)")
+_JOINT = re.compile(r"(?<=[=/,])")
 _ITEM = "- "
 
 Word = list[Span]
@@ -38,7 +39,7 @@ def markdown(text: str, width: int, look: Look) -> list[list[Span]]:
             fenced = not fenced
         elif fenced or line.startswith(("    ", "|")):
             close()
-            lines.append([(line, look.palette.series)])
+            lines.extend([(part, look.palette.series)] for part in _code(line, width))
         elif not line.strip():
             close()
             if lines and lines[-1]:
@@ -50,6 +51,15 @@ def markdown(text: str, width: int, look: Look) -> list[list[Span]]:
             pending = f"{pending} {line.strip()}".strip()
     close()
     return lines
+
+
+def _code(line: str, width: int) -> list[str]:
+    """A line of code; one that is too long goes on below, parted at its spaces and as far in."""
+    if cell_len(line) <= width:
+        return [line]
+    code = line.lstrip(" ")
+    indent = " " * min(len(line) - len(code), width // 2)
+    return [indent + part for part in wrapped(code, width - len(indent))]
 
 
 def flow(
@@ -112,4 +122,19 @@ def _pieces(word: Word, room: int) -> Iterator[Word]:
         yield word
         return
     for text, style in word:
-        yield from ([(piece, style)] for piece in chop_cells(text, room))
+        yield from ([(piece, style)] for piece in _parts(text, room))
+
+
+def _parts(text: str, room: int) -> Iterator[str]:
+    """Parted behind what joins names, where there is that."""
+    part = ""
+    for name in _JOINT.split(text):
+        if part and cell_len(part + name) > room:
+            yield part
+            part = ""
+        part += name
+        if cell_len(part) > room:
+            *whole, part = chop_cells(part, room)
+            yield from whole
+    if part:
+        yield part

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from control_plane.contracts.fleet import WorkerPhase
 from lessons.actions import Action, Calls, Cordon, Uncordon
 from lessons.model import Sandbox, View
 from lessons.observation import CallSeen, Observation
@@ -11,13 +12,14 @@ from tests.unit.lessons.seen import observation, worker
 
 
 class ScriptedStage:
-    """One worker, w-1. ``ttft_s`` and ``cut`` (tokens that never come) decide how calls go."""
+    """One worker, w-1, in this ``phase``. ``ttft_s`` and ``cut`` (tokens that never come) decide how calls go."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.cordoned = False
         self.ttft_s = 0.06
         self.cut = 0
+        self.phase = WorkerPhase.READY
         self._calls: list[CallSeen] = []
 
     async def start(self, sandbox: Sandbox, seed: int) -> str:
@@ -40,7 +42,7 @@ class ScriptedStage:
         self._calls = []
 
     async def observe(self) -> Observation:
-        seen = observation(workers=(worker("w-1", cordoned=self.cordoned),))
+        seen = observation(workers=(worker("w-1", cordoned=self.cordoned, phase=self.phase),))
         return replace(seen, calls=tuple(self._calls))
 
     async def show(self, view: View, of: str) -> tuple[str, ...]:

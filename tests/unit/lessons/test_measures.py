@@ -258,3 +258,11 @@ def test_a_statistic_lies_within_its_values(values: list[float], stat: Stat) -> 
 def test_quantiles_are_in_order(values: list[float]) -> None:
     order = [statistic(values, stat) for stat in ("min", "p50", "p90", "p99", "max")]
     assert order == sorted(order, key=lambda value: value or 0.0)
+
+
+def test_what_all_calls_were_told_is_not_known_while_one_runs() -> None:
+    told = (call("flood", ok=False, error="request_cancelled"),)
+    assert m.Error("flood").read(observation(calls=told)) == "request_cancelled"
+    assert m.Error("flood").read(observation(calls=told, running=("flood",))) is None
+    assert m.Error("flood").read(observation(calls=told, running=("other",))) == "request_cancelled"
+    assert m.Error().read(observation(calls=told, running=("other",))) is None

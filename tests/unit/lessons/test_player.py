@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from control_plane.contracts.fleet import WorkerPhase
 from lessons.answers import Misread, Score
 from lessons.loader import load
 from lessons.model import Check, Do, Lesson, Observe, Predict, Quiz
@@ -120,8 +121,9 @@ async def test_an_experiment_that_shows_no_effect_says_so_and_can_be_run_again(
     stage.cut = 4
     reply = await player.act()
     assert not reply.ok
-    assert reply.message == "the whole answer came: is 60 tokens, should be 64 tokens"
+    assert reply.message == "Its effect did not show this time. Run it again."
     assert reply.answer == ""
+    assert player.here.state is State.OPEN
     stage.cut = 0
     assert (await player.act()).ok
     assert player.record.measured["tokens"] == 64.0
@@ -207,6 +209,83 @@ async def test_progress_outlives_the_player_and_lasting_changes_are_made_again(
     assert again.record.measured == {"first": 0.06, "tokens": 64.0}
     await again.reset()
     assert (again.index, again.record.settled()) == (0, 0)
+
+
+FLOOD = '''[[step.action]]
+do = "calls"
+count = 3
+at_once = 3
+background = true
+calls = [{ name = "flood" }]
+[[step.action]]
+do = "cordon"'''
+
+
+@pytest.fixture
+def flooded(tmp_path: Path) -> Lesson:
+    """Its break leaves calls running."""
+    return load(lesson_folder(tmp_path / "flooded", {'[[step.action]]\ndo = "cordon"': FLOOD}))
+
+
+async def test_calls_that_were_left_running_run_again_on_a_new_platform(flooded: Lesson, stage: ScriptedStage) -> None:
+    progress = Progress()
+    player = Player(flooded, stage, progress)
+    await player.start()
+    await to(player, "repair")
+    stage.asked.clear()
+    await Player(flooded, stage, progress).start()
+    flood = "3 calls (flood), 3 at a time"
+    assert stage.asked == ["start sim 1", flood, "inferdeck cordon w-1"]
+    await to(player, "remember")
+    stage.asked.clear()
+    await Player(flooded, stage, progress).start()
+    assert stage.asked == ["start sim 1", "inferdeck cordon w-1", "inferdeck uncordon w-1"], "they were dealt with"
+
+
+async def test_what_is_done_can_be_set_off_again(flooded: Lesson, stage: ScriptedStage) -> None:
+    player = Player(flooded, stage, Progress())
+    await player.start()
+    await to(player, "repair")
+    assert not player.repeats
+    player.back()
+    assert player.repeats
+    stage.asked.clear()
+    assert (await player.act()).ok
+    assert stage.asked[1:] == ["3 calls (flood), 3 at a time", "inferdeck cordon w-1"]
+    assert stage.asked[0].startswith("inferdeck cancel"), "what is left of the first ones goes first"
+
+
+async def test_an_experiment_that_is_run_again_keeps_what_it_showed(player: Player, stage: ScriptedStage) -> None:
+    await to(player, "question")
+    player.back()
+    stage.cut = 4
+    reply = await player.act()
+    assert (reply.ok, reply.message) == (False, "Its effect did not show this time. Run it again.")
+    assert player.record.measured["tokens"] == 64.0
+    assert player.here.state is State.DONE
+    stage.cut, stage.ttft_s = 0, 0.08
+    assert (await player.act()).ok
+    assert player.record.measured["first"] == 0.08
+
+
+async def test_no_experiment_runs_again_on_a_platform_that_was_changed_since(player: Player) -> None:
+    await to(player, "repair")
+    while player.step.id != "experiment":
+        player.back()
+    assert not player.repeats
+    with pytest.raises(NotYet, match="changed the platform"):
+        await player.act()
+
+
+async def test_a_check_says_that_the_platform_is_on_its_way_and_keeps_the_hint(
+    player: Player, stage: ScriptedStage
+) -> None:
+    await to(player, "repair")
+    stage.phase = WorkerPhase.STARTING
+    assert (await player.act()).message == "Not yet: w-1 is starting, and not ready yet. Look again when that is over."
+    assert player.hints_shown() == ()
+    stage.phase = WorkerPhase.READY
+    assert (await player.act()).message == player.step.words.hints[0]
 
 
 async def test_a_finished_lesson_begins_anew(lesson: Lesson, stage: ScriptedStage) -> None:
