@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from console.tui.learn.drawing import apart_lines, dots, results, scores
+from console.tui.learn.drawing import apart_lines, dots, hints, results, scores
 from console.tui.render.look import PLAIN, RICH_LOOK, SIXTEEN_COLOURS, Look
 from console.tui.render.spans import Span, width_of
 from lessons.answers import outcome
@@ -76,6 +76,23 @@ def test_each_state_of_a_step_has_its_own_dot() -> None:
 def test_groups_are_apart_and_empty_ones_leave_nothing() -> None:
     one: list[list[Span]] = [[("a", RICH_LOOK.palette.text)]]
     assert text(apart_lines([], one, [], one)) == ["a", "", "a"]
+
+
+def test_a_hint_keeps_its_lines_and_no_name_in_it_is_parted() -> None:
+    hint = "The engine has to start\nanew, with\n\n    inferdeck down --home /somewhere/else"
+    assert text(hints([hint], 44, RICH_LOOK)) == [
+        "hint The engine has to start anew, with",
+        "     ",
+        "         inferdeck down --home",
+        "         /somewhere/else",
+    ]
+    alias = "`inferdeck policy set routing.aliases.gpt-4o=smollm2-135m`"
+    assert text(hints([alias], 38, RICH_LOOK)) == [
+        "hint ",
+        "inferdeck policy set",
+        "routing.aliases.gpt-4o=smollm2-135m",
+    ]
+    assert text(hints([alias], 30, RICH_LOOK))[-2:] == ["routing.aliases.gpt-4o=", "smollm2-135m"]
 
 
 def test_the_lesson_of_these_tests_is_one(tmp_path: Path) -> None:

@@ -117,6 +117,86 @@ async def test_a_number_is_typed_with_its_unit_and_no_letter_of_it_skips(tmp_pat
         assert "you said 21 ms, it is 60 ms" in seen.said
 
 
+async def test_an_experiment_without_effect_is_run_again_and_gives_no_answer_away(tmp_path: Path) -> None:
+    async with lesson(tmp_path) as seen:
+        await to_the_experiment(seen)
+        seen.stage.cut = 4
+        await seen.do("enter")
+        assert "Its effect did not show this time." in seen.said
+        assert "[Enter] run it again" in seen.said
+        assert "60 tokens" not in seen.said
+        assert "the whole answer came" not in seen.said
+        seen.stage.cut = 0
+        await seen.do("enter")
+        assert "measured" in seen.said
+
+
+async def test_a_break_is_set_off_again_by_who_comes_back_to_it(tmp_path: Path) -> None:
+    async with lesson(tmp_path) as seen:
+        await to_the_repair(seen)
+        await seen.do("left")
+        assert "[→] go on" in seen.said
+        assert "[Enter] do it again" in seen.said
+        cordons = seen.stage.asked.count("inferdeck cordon w-1")
+        await seen.do("enter")
+        assert seen.stage.asked.count("inferdeck cordon w-1") == cordons + 1
+        assert "✓ no worker takes new requests" in seen.said
+        await seen.do("enter")
+        assert seen.screen.player.step.id == "repair", "just done, Enter goes on"
+
+
+async def test_what_failed_is_told_once(tmp_path: Path) -> None:
+    async with lesson(tmp_path) as seen:
+        await to_the_repair(seen)
+        await seen.do("enter", "enter", "enter")
+        assert seen.said.count("is 0 workers") == 1
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30)])
+@pytest.mark.parametrize("step", ["idea", "guess-first", "experiment", "break"])
+async def test_a_step_that_names_a_command_says_where_it_is_typed(
+    tmp_path: Path, size: tuple[int, int], step: str
+) -> None:
+    words = {"idea": "on a screen of its own.", "guess-first": "One call", "experiment": "Run it.", "break": "Break it"}
+    text = words[step]
+    folder = lesson_folder(tmp_path / "named", words={text: f"See `inferdeck get workers`. {text}"})
+    async with lesson(tmp_path, size=size, folder=folder) as seen:
+        while seen.screen.player.step.id != step or "See inferdeck get workers" not in seen.said:
+            assert "--home" not in seen.said
+            await seen.do("s" if seen.standing.waits else "right")
+        assert "--home /a/home" in seen.said
+
+
+async def test_at_80x24_what_failed_and_its_hint_are_on_one_page(tmp_path: Path) -> None:
+    long = "Repair it, by whatever means you have, and look. " * 9
+    hint = "Look at `inferdeck get workers`, and then at\nthe worker that takes no calls."
+    folder = lesson_folder(
+        tmp_path / "long", words={"Repair it.": long, "`inferdeck get workers` shows what is wrong.": hint}
+    )
+    async with lesson(tmp_path, size=(80, 24), folder=folder) as seen:
+        await to_the_repair(seen)
+        await seen.do("enter")
+        assert "✗ a worker takes new requests" in seen.said
+        assert "hint Look at inferdeck get workers, and then at the worker that takes no calls." in seen.said
+        assert "--home /a/home" in seen.said
+        assert "[Enter] look whether it is done" in seen.said
+        await seen.do("left")
+        assert "Repair it, by whatever means" in seen.said
+
+
+async def test_a_finished_lesson_asks_before_it_begins_anew(tmp_path: Path) -> None:
+    progress = Progress.read(tmp_path / "learn.json")
+    async with lesson(tmp_path, alone=False, progress=progress) as seen:
+        for record in progress.lessons.values():
+            record.finished = True
+        await seen.press("enter")
+        assert isinstance(seen.app.screen, ResetScreen)
+        await seen.press("n")
+        assert not isinstance(seen.app.screen, ResetScreen | LessonScreen)
+        await seen.press("enter", "y")
+        await seen.until(lambda: isinstance(seen.app.screen, LessonScreen) and seen.standing.started)
+
+
 async def test_what_is_no_number_is_told_and_stays(tmp_path: Path) -> None:
     async with lesson(tmp_path) as seen:
         await seen.do(*TO_THE_FIRST_QUESTION, "1", "full_stop", "full_stop", "enter")
