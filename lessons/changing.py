@@ -10,11 +10,11 @@ def still_changing(snapshot: Snapshot) -> str:
     news = [f"{worker.id} {_SAYS[worker.phase]}" for worker in snapshot.workers if worker.phase in _SAYS]
     there = {pool.name: sum(worker.pool == pool.name for worker in snapshot.workers) for pool in snapshot.pools}
     news += [
-        f"{pool.desired - there[pool.name]} more of pool {pool.name} to come"
+        f"{pool.desired} workers are wanted, {there[pool.name]} were there"
         for pool in snapshot.pools
         if pool.desired > there[pool.name]
     ]
-    return f"Not yet: {', '.join(news)}. Look again when that is over." if news else ""
+    return f"{', '.join(news)}: look again in a moment." if news else ""
 
 
-_SAYS = {WorkerPhase.STARTING: "is starting, and not ready yet", WorkerPhase.STOPPING: "is stopping"}
+_SAYS = {WorkerPhase.STARTING: "was not ready yet", WorkerPhase.STOPPING: "was still stopping"}

@@ -174,8 +174,10 @@ class Player:
             reply = await self._experiment(step)
         elif isinstance(step, Check):
             here.tries += 1
+            changing = still_changing(await self._stage.snapshot())
             seen = await self._probed(step)
-            reply, changing = self._judged(step.expects, seen), still_changing(seen.snapshot)
+            reply = self._judged(step.expects, seen)
+            changing = still_changing(seen.snapshot) or changing
         else:
             raise NotYet("there is nothing to do here", param=step.id)
         if reply.ok:

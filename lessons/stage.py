@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from control_plane.contracts.fleet import Snapshot
 from lessons.actions import Action
 from lessons.model import Sandbox, View
 from lessons.observation import Observation
@@ -19,6 +20,10 @@ class Stage(Protocol):
 
     async def act(self, action: Action) -> None:
         """Return when it is done; see each action for what that is."""
+        ...
+
+    async def snapshot(self) -> Snapshot:
+        """The platform as it is now."""
         ...
 
     async def mark(self) -> None:

@@ -137,7 +137,7 @@ class PlatformStage:
                 if sandbox.policy:
                     await client.access.set_policy(sandbox.policy)
                 self._policy = document_of(await client.access.policy())
-        snapshot = await self._snapshot()
+        snapshot = await self.snapshot()
         if self._caller is not None:
             await self._caller.close()
         model = snapshot.models[0].name
@@ -153,7 +153,7 @@ class PlatformStage:
         with contextlib.suppress(InferDeckError):  # whatever its learner did to it: a new one is always to be had
             for _ in range(TRIES):
                 await self._put_back(sandbox, names)
-                if names == {worker.id for worker in (await self._snapshot()).workers}:
+                if names == {worker.id for worker in (await self.snapshot()).workers}:
                     return True
         return False
 
@@ -340,7 +340,7 @@ class PlatformStage:
         async with self._client() as client:
             await at_rest(client, running, over)
 
-    async def _snapshot(self) -> Snapshot:
+    async def snapshot(self) -> Snapshot:
         async with self._client() as client:
             return await client.get_snapshot(finished_requests=True)
 

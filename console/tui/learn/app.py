@@ -35,7 +35,7 @@ from lessons.stage import Stage
 KEYS: Final = (
     ("→ ←", "on, back; a commit and an action are Enter"),
     ("Enter", "commit an answer, set off, run, look"),
-    ("a b c", "choose; a number is typed"),
+    ("a b c", "choose; a number is typed, with its unit: 21 ms"),
     ("h", "a hint; s skips, which is recorded, and tells the answer"),
     ("r", "the lesson from its beginning"),
     ("v", "another live view; Tab gives it the keys"),

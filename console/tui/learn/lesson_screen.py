@@ -21,7 +21,7 @@ from console.tui.learn.messages import Outcome
 from console.tui.learn.pin import TOLD, pinned
 from console.tui.learn.reset_screen import ResetScreen
 from console.tui.learn.standing import Standing
-from console.tui.learn.telling import VIEW_KEYS, WORDS_KEYS, news_at, pressed, runs_on, told
+from console.tui.learn.telling import VIEW_KEYS, news_at, pressed, runs_on, told, words_keys
 from console.tui.live.board import View
 from console.tui.messages import Stepped
 from console.tui.order import Verb
@@ -214,7 +214,7 @@ class LessonScreen(DeckScreen):
             title.append((f"  /{self.needle}", look.palette.accent))
         header = self.query_one(Header)
         header.put([apart(title, [(f"  {label} ", look.palette.watch)], header.size.width)])
-        keys = (VIEW_KEYS[0], *self.order_hints, *VIEW_KEYS[1:]) if self.looks else WORDS_KEYS
+        keys = (VIEW_KEYS[0], *self.order_hints, *VIEW_KEYS[1:]) if self.looks else words_keys(self.standing)
         self.query_one(Footer).show((*keys, ("?", "help")))
 
     # Keys.

@@ -32,7 +32,7 @@ from lessons.progress import State
 Keys = Sequence[tuple[str, str]]
 
 VIEW_KEYS: Final = (("Tab", "words"), ("Space *", "mark"), ("Enter", "open"), ("a", "running only"))
-WORDS_KEYS: Final = (
+_WORDS_KEYS: Final = (
     ("→ ←", "on, back"),
     ("h", "hint"),
     ("s", "skip"),
@@ -43,6 +43,13 @@ WORDS_KEYS: Final = (
 """For the line at the bottom."""
 
 _DOES = {"do": "do it", "observe": "run it", "check": "look whether it is done"}
+
+
+def words_keys(standing: Standing) -> Keys:
+    """For the line at the bottom: with a number typed, letters are of its unit."""
+    draft = standing.draft
+    typing = draft is not None and draft.typed and standing.answers
+    return [(key, word) for key, word in _WORDS_KEYS if not (typing and key in ("s", "r"))]
 
 
 def runs_on(lesson: Lesson) -> str:

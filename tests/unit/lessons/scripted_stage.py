@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from control_plane.contracts.fleet import WorkerPhase
+from control_plane.contracts.fleet import Snapshot, WorkerPhase
 from lessons.actions import Action, Calls, Cordon, Uncordon
 from lessons.model import Sandbox, View
 from lessons.observation import CallSeen, Observation
@@ -12,7 +12,8 @@ from tests.unit.lessons.seen import observation, worker
 
 
 class ScriptedStage:
-    """One worker, w-1, in this ``phase``. ``ttft_s`` and ``cut`` (tokens that never come) decide how calls go."""
+    """One worker, w-1, in this ``phase`` until it is observed. ``ttft_s`` and ``cut`` (tokens that
+    never come) decide how calls go."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -41,9 +42,12 @@ class ScriptedStage:
     async def mark(self) -> None:
         self._calls = []
 
+    async def snapshot(self) -> Snapshot:
+        return observation(workers=(worker("w-1", cordoned=self.cordoned, phase=self.phase),)).snapshot
+
     async def observe(self) -> Observation:
-        seen = observation(workers=(worker("w-1", cordoned=self.cordoned, phase=self.phase),))
-        return replace(seen, calls=tuple(self._calls))
+        self.phase = WorkerPhase.READY
+        return replace(observation(), snapshot=await self.snapshot(), calls=tuple(self._calls))
 
     async def show(self, view: View, of: str) -> tuple[str, ...]:
         return (f"{view} {of}",)

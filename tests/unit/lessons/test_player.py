@@ -282,9 +282,9 @@ async def test_a_check_says_that_the_platform_is_on_its_way_and_keeps_the_hint(
 ) -> None:
     await to(player, "repair")
     stage.phase = WorkerPhase.STARTING
-    assert (await player.act()).message == "Not yet: w-1 is starting, and not ready yet. Look again when that is over."
+    assert (await player.act()).message == "w-1 was not ready yet: look again in a moment."
     assert player.hints_shown() == ()
-    stage.phase = WorkerPhase.READY
+    assert stage.phase is WorkerPhase.READY, "it came while the check looked"
     assert (await player.act()).message == player.step.words.hints[0]
 
 
