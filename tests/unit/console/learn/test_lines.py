@@ -68,3 +68,32 @@ async def test_what_is_not_understood_is_told_and_nothing_is_lost(terminal: Term
     assert "A hint for who asks for one." in told
     assert "There is no other hint." in told
     assert told.count("12.1  reveal") == 2
+
+
+async def test_a_number_has_its_unit(terminal: Terminal) -> None:
+    told = await terminal.play("", "", "70 ms", "b", "", "q")
+    assert "predicted 70 ms · measured: 60 ms" in told
+
+
+async def test_an_experiment_without_effect_gives_no_answer_away(terminal: Terminal) -> None:
+    terminal.stage.cut = 4
+    told = await terminal.play("", "", "0.06", "b", "", "q")
+    assert "Its effect did not show this time. Run it again." in told
+    assert "60 tokens" not in told
+    terminal.stage.cut = 0
+    assert "64 tokens" in await terminal.play("", "q")
+
+
+async def test_what_is_done_is_set_off_again_by_who_goes_back(terminal: Terminal) -> None:
+    told = await terminal.play("", "", "0.06", "b", "", "", "b", "", "", "", "<", "a", "q")
+    assert terminal.said.count("   [Enter goes on, a does it again] > ") == 4, (
+        "of the experiment and the break, each time that they are done"
+    )
+    assert terminal.stage.asked.count("inferdeck cordon w-1") == 2
+    assert told.count("✓ no worker takes new requests") == 2
+
+
+async def test_a_hint_with_a_command_says_where_it_is_typed_and_what_fails_is_told_once(terminal: Terminal) -> None:
+    told = await terminal.play("", "", "0.06", "b", "", "", "b", "", "", "", "", "", "", "q")
+    assert told.count("(elsewhere: inferdeck … --home /a/home)") == 2
+    assert told.count("is 0 workers") == 3

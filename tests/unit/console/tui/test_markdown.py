@@ -61,3 +61,20 @@ def test_no_line_is_wider_than_its_place() -> None:
 def test_what_leads_stands_once_and_is_left_free_below() -> None:
     lead: Span = ("$ ", PALETTE.faint)
     assert text(flow("one two three", 7, RICH_LOOK, lead=lead)) == ["$ one", "  two", "  three"]
+
+
+def test_a_line_of_code_that_is_too_long_is_parted_at_its_spaces() -> None:
+    assert text(markdown("    inferdeck inject WORKER crash --home /a/home", 28, RICH_LOOK)) == [
+        "    inferdeck inject WORKER",
+        "    crash --home /a/home",
+    ]
+    assert text(markdown("```\nx = 1\n```", 28, RICH_LOOK)) == ["x = 1"]
+
+
+def test_a_name_that_is_too_long_is_parted_where_it_is_joined() -> None:
+    assert text(flow("set routing.aliases.gpt-4o=smollm2-135m", 30, RICH_LOOK)) == [
+        "set",
+        "routing.aliases.gpt-4o=",
+        "smollm2-135m",
+    ]
+    assert text(flow("abcdefghij", 4, RICH_LOOK)) == ["abcd", "efgh", "ij"]
