@@ -73,8 +73,7 @@ def test_a_line_of_code_that_is_too_long_is_parted_at_its_spaces() -> None:
 
 def test_a_name_that_is_too_long_is_parted_where_it_is_joined() -> None:
     assert text(flow("set routing.aliases.gpt-4o=smollm2-135m", 30, RICH_LOOK)) == [
-        "set",
-        "routing.aliases.gpt-4o=",
+        "set routing.aliases.gpt-4o=",
         "smollm2-135m",
     ]
     assert text(flow("abcdefghij", 4, RICH_LOOK)) == ["abcd", "efgh", "ij"]
