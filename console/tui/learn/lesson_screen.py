@@ -15,13 +15,13 @@ from textual.widgets import Input
 from console.readiness import Readiness
 from console.tui.deck import deck_of
 from console.tui.learn.desk import Doing, desk_of
-from console.tui.learn.drawing import Line, dots, prompt
+from console.tui.learn.drawing import Line, prompt
 from console.tui.learn.live_pane import LivePane
 from console.tui.learn.messages import Outcome
 from console.tui.learn.pin import TOLD, pinned
 from console.tui.learn.reset_screen import ResetScreen
 from console.tui.learn.standing import Standing
-from console.tui.learn.telling import VIEW_KEYS, news_at, pressed, runs_on, told, words_keys
+from console.tui.learn.telling import VIEW_KEYS, news_at, place, pressed, runs_on, told, words_keys
 from console.tui.live.board import View
 from console.tui.messages import Stepped
 from console.tui.order import Verb
@@ -195,16 +195,9 @@ class LessonScreen(DeckScreen):
         return [*shown, *space, *keys]
 
     def _progress(self, view: View) -> list[Span]:
-        player, palette = self.player, deck_of(self).look.palette
-        line: Line = [(" ", palette.dim), *dots(player.lesson, player.record, player.index, deck_of(self).look)]
-        line.append((f"  {player.index + 1} of {len(player.lesson.steps)}  ", palette.dim))
-        line.append((player.step.kind, palette.accent))
-        pages, sheets = len(player.step.words.pages), len(self.standing.sheets)
-        if self.standing.started and pages + sheets > 2:
-            screen = player.page + self.standing.sheet + 1
-            line.append((f"  {screen} of {max(pages, player.page + sheets)}", palette.faint))
-        state = freshness(view, deck_of(self).look, wide=False) if self.standing.started else []
-        return apart(line, state, self.room.width)
+        look = deck_of(self).look
+        state = freshness(view, look, wide=False) if self.standing.started else []
+        return apart(place(self.standing, look), state, self.room.width)
 
     def paint_frame(self, view: View) -> None:
         look, lesson = deck_of(self).look, self.player.lesson

@@ -11,6 +11,7 @@ from console.tui.learn.drawing import (
     apart_lines,
     choices,
     commands,
+    dots,
     entry,
     hints,
     results,
@@ -57,6 +58,19 @@ def runs_on(lesson: Lesson) -> str:
     return "the simulator" if lesson.sandbox.engine == "sim" else "real vLLM"
 
 
+def place(standing: Standing, look: Look) -> Line:
+    """In the lesson: its steps, this one, and the screen of it."""
+    player, palette = standing.player, look.palette
+    line: Line = [(" ", palette.dim), *dots(player.lesson, player.record, player.index, look)]
+    line.append((f"  {player.index + 1} of {len(player.lesson.steps)}  ", palette.dim))
+    line.append((player.step.kind, palette.accent))
+    pages, sheets = len(player.step.words.pages), len(standing.sheets)
+    if standing.started and pages + sheets > 2:
+        screen = player.page + standing.sheet + 1
+        line.append((f"  {screen} of {max(pages, player.page + sheets)}", palette.faint))
+    return line
+
+
 def told(standing: Standing, elsewhere: str, now_mono: float, width: int, look: Look) -> list[Line]:
     """Everything on the sheet."""
     if not standing.started:
@@ -100,9 +114,9 @@ def _trouble(standing: Standing, width: int, look: Look) -> list[Line]:
 def _page(standing: Standing, elsewhere: str, now_mono: float, width: int, look: Look) -> list[Line]:
     player, palette = standing.player, look.palette
     words = markdown(standing.shown.words, width, look)
-    where = _where(standing, elsewhere, width, look)
+    typed = _elsewhere(standing, elsewhere, width, look)
     if not standing.asked:
-        return apart_lines(words, where)
+        return apart_lines(words, typed)
     reply = standing.reply
     shown = player.hints_shown()
     message = reply.message if reply.message not in (*shown, unmet(reply.verdicts)) else ""
@@ -111,7 +125,7 @@ def _page(standing: Standing, elsewhere: str, now_mono: float, width: int, look:
     return apart_lines(
         words,
         _question(standing, width, look),
-        where,
+        typed,
         verdicts(() if gives_away(player, reply) else reply.verdicts, width, look),
         hints(shown, width, look),
         said,
@@ -140,16 +154,16 @@ def _question(standing: Standing, width: int, look: Look) -> list[Line]:
     return []
 
 
-def _where(standing: Standing, elsewhere: str, width: int, look: Look) -> list[Line]:
+def _elsewhere(standing: Standing, elsewhere: str, width: int, look: Look) -> list[Line]:
     """How a command is typed elsewhere, where one is wanted."""
     wanted = standing.waits and isinstance(standing.player.step, Check)
     shown = standing.player.hints_shown() if standing.asked else ()
     if not elsewhere or not (wanted or names_command(standing.shown.words, *shown)):
         return []
-    where = ("Here, or elsewhere: inferdeck …", f"--home {elsewhere}")
     dim = look.palette.dim
-    together = " ".join(where)
-    parts = (together,) if width_of([(together, dim)]) <= width else where
+    where, home = "Here, or elsewhere: inferdeck …", f"--home {elsewhere}"
+    together = f"{where} {home}"
+    parts = [together] if width_of([(together, dim)]) <= width else [where, home]
     return [line for each in parts for line in flow(each, width, look, style=dim)]
 
 
