@@ -21,7 +21,7 @@ from console.tui.learn.messages import Outcome
 from console.tui.learn.pin import TOLD, pinned
 from console.tui.learn.reset_screen import ResetScreen
 from console.tui.learn.standing import Standing
-from console.tui.learn.telling import VIEW_KEYS, news_at, place, pressed, runs_on, told, words_keys
+from console.tui.learn.telling import VIEW_KEYS, columns, news_at, place, pressed, runs_on, told, words_keys
 from console.tui.live.board import View
 from console.tui.messages import Stepped
 from console.tui.order import Verb
@@ -161,7 +161,7 @@ class LessonScreen(DeckScreen):
         wide = self.room.width >= WIDE_FROM
         split.set_class(wide, "-wide")
         words = self.query_one("#words", Lines)
-        across = max(42, min(72, self.room.width * 2 // 5 + 3)) if wide else self.room.width
+        across = columns(self.standing, self.room.width) if wide else self.room.width
         width = across - (3 if wide else 2)
         lines = told(self.standing, desk_of(self).elsewhere, view.now_mono, width, look)
         height = self.room.height - 2 if wide else self._share(len(lines) + 3)

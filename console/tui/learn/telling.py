@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
+
+from rich.cells import cell_len
 
 from console.learn.screen import names_command
 from console.tui.learn.drawing import (
@@ -43,6 +46,7 @@ _WORDS_KEYS: Final = (
 )
 """For the line at the bottom."""
 
+_CODE = re.compile(r"`([^`]+)`")
 _DOES = {"do": "do it", "observe": "run it", "check": "look whether it is done"}
 
 
@@ -56,6 +60,15 @@ def words_keys(standing: Standing) -> Keys:
 def runs_on(lesson: Lesson) -> str:
     """What a lesson runs on, before there is a platform that says it."""
     return "the simulator" if lesson.sandbox.engine == "sim" else "real vLLM"
+
+
+def columns(standing: Standing, room: int) -> int:
+    """Of the words, with the space around them, where the live view stands beside them: no name in a command that is
+    to be typed is parted as long as half of the room is enough."""
+    across = max(42, min(72, room * 2 // 5 + 3))
+    texts = (standing.shown.words, *standing.player.hints_shown()) if standing.started else ()
+    names = [cell_len(name) for text in texts for code in _CODE.findall(text) for name in code.split()]
+    return max(across, min(max(names, default=0) + 3, room // 2))
 
 
 def place(standing: Standing, look: Look) -> Line:

@@ -458,3 +458,15 @@ async def test_a_sheet_that_is_longer_than_its_place_is_read_in_parts(tmp_path: 
         assert "should be at least 1 worker" in " ".join(read.split())
         await seen.do(*["left"] * read.count("more of it"))
         assert seen.text == first
+
+
+async def test_a_name_that_is_to_be_typed_is_in_one_piece(tmp_path: Path) -> None:
+    name = "routing.models.gpt-4o.target=smollm2-135m"
+    old = "`inferdeck get workers` shows what is wrong."
+    folder = lesson_folder(tmp_path / "long", words={old: f"`inferdeck policy set {name}`"})
+    async with lesson(tmp_path, folder=folder) as seen:
+        await to_the_repair(seen)
+        assert name not in seen.text
+        await seen.do("h")
+        assert name in seen.text
+        check(seen)
