@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from console import figures
+from console.step_burst import BEFORE, burst, of_note
 from console.text import fit, literal, pad
 from control_plane.contracts.step import EngineStep, StepKind
 
@@ -19,9 +20,9 @@ _MOST_ROWS: Final = 16
 
 
 def step_grid(steps: Sequence[EngineStep], room: int) -> Iterator[str]:
-    """What the engine did since it was last without work: of these steps as many of the last as there is room for,
-    with how long each took and how many tokens it had."""
-    shown = _busy(steps)[-max(1, room - _NAME - 1) :]
+    """What the engine did since it was last without work: of these steps as many as there is room for around the first
+    of note, with how long each took and how many tokens it had."""
+    shown = _in_sight(steps, max(1, room - _NAME - 1))
     if not shown:
         yield "no step was made yet"
         return
@@ -44,16 +45,12 @@ def step_grid(steps: Sequence[EngineStep], room: int) -> Iterator[str]:
     yield fit(LEGEND, room)
 
 
-def _busy(steps: Sequence[EngineStep]) -> Sequence[EngineStep]:
-    """The steps after the last one that left nothing to do, but for that of the end."""
-    running: set[str] = set()
-    begin = 0
-    for index, step in enumerate(steps):
-        if not running and not (index and steps[index - 1].waiting_total):
-            begin = index
-        running |= {row.request_id for row in step.rows}
-        running -= {*step.preempted, *(each.request_id for each in step.finished)}
-    return steps[begin:]
+def _in_sight(steps: Sequence[EngineStep], most: int) -> Sequence[EngineStep]:
+    """Those since the engine was last without work; where they are more than ``most``, from a little before the one of
+    note."""
+    begin = burst(steps)
+    begin = max(begin, min(of_note(steps, begin) - min(BEFORE, most // 4), len(steps) - most))
+    return steps[begin : begin + most]
 
 
 def _marks(shown: Sequence[EngineStep]) -> dict[str, list[str]]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widget import Widget
 
 from console.tui.deck import deck_of
 from console.tui.learn.pin import TOLD, VIEWS, Pin
 from console.tui.live.board import View
+from console.tui.live.part import Part
 from console.tui.messages import Stepped
 from console.tui.order import Verb
 from console.tui.render.spans import apart
@@ -42,6 +45,12 @@ class LivePane(Vertical):
     platform begins with."""
 
     DEFAULT_CSS = "LivePane { height: 1fr; width: 1fr; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,left_square_bracket", "step_by(-1)", show=False),
+        Binding("right,right_square_bracket", "step_by(1)", show=False),
+        Binding("shift+left", "step_by(-10)", show=False),
+        Binding("shift+right", "step_by(10)", show=False),
+    ]
 
     def __init__(self, workers: int) -> None:
         super().__init__(id="live")
@@ -83,6 +92,7 @@ class LivePane(Vertical):
             return
         if pin.view == "engine" and pin.of != self.engine.worker_id:
             self.engine.watch_worker(pin.of)
+        self.engine.turn_to(pin.part)
         self.pin = pin
 
     def next_view(self, worker_id: str) -> None:
@@ -115,7 +125,7 @@ class LivePane(Vertical):
             requests = [each for each in ordered(view.requests) if each.phase.active or not self.running_only]
             self._table("requests").show(requests, view)
         elif self.pin.view == "engine":
-            if not self.engine.grid.has_focus:
+            if not self.engine.grid.has_focus and self.pin.part is Part.ALL:
                 self.engine.grid.to_top()
             self.engine.show(view)
         elif self.pin.view == TOLD:
@@ -130,6 +140,10 @@ class LivePane(Vertical):
         if there and self.pin.view == "requests" and self.running_only:
             words += " that run"
         key = [("[v]", look.palette.key), (" other view ", look.palette.dim)] if there else []
+        if there and self.pin.part is Part.STEPS:
+            words = f"steps of {self.pin.of}"
+            first = [] if self.engine.grid.has_focus else [("[Tab]", look.palette.key), (" then ", look.palette.dim)]
+            key = [*first, ("[← →]", look.palette.key), (" scroll  ", look.palette.dim), *key]
         self.query_one("#live-title", Lines).put([apart([(f" {words}", look.palette.title)], key, self.size.width)])
 
     def _workers(self, view: View) -> None:
@@ -159,6 +173,14 @@ class LivePane(Vertical):
             if height and (widget.styles.height is None or widget.styles.height.value != height):
                 widget.styles.height = height
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Only steps that stand still are gone through; elsewhere these keys are the lesson's."""
+        return self.pin.part is Part.STEPS if action == "step_by" else True
+
+    def action_step_by(self, by: int) -> None:
+        self.engine.step_by(by)
+        self.on_resize()
+
     def targets(self, verb: Verb) -> Sequence[str]:
         """What an order would be about: what is marked, or under the cursor."""
         view = deck_of(self).view()
@@ -185,6 +207,12 @@ class LivePane(Vertical):
         for table in self.query(Table):
             table.filter(needle)
         self.engine.grid.filter(needle)
+
+    def on_descendant_focus(self) -> None:
+        self.on_resize()
+
+    def on_descendant_blur(self) -> None:
+        self.on_resize()
 
     def on_resize(self) -> None:
         if self._view is not None:

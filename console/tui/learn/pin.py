@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from console.tui.live.part import Part
 from lessons.actions import POOL, Action, Calls, Cancel, SetPolicy, Wait
 from lessons.model import Check, Do, Lesson, Observe, Predict, Show, Step
 
@@ -82,25 +83,33 @@ _OF_OTHERS: Final = frozenset({"measured", "ratio"})
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """``view`` is one of VIEWS, ``of`` the worker whose engine it is; or TOLD, ``of`` the lesson's word for it."""
+    """``view`` is one of VIEWS, ``of`` the worker whose engine it is, ``part`` what of it is looked at; or TOLD, ``of``
+    the lesson's word for it."""
 
     view: str
     of: str = ""
+    part: Part = Part.ALL
 
 
 def pinned(lesson: Lesson, index: int) -> Pin:
     """The step's own view; else what is looked at before it, and at the beginning what will be. What is told is only
-    its own step's."""
+    its own step's, and so is what stands still."""
     order = (*range(index, -1, -1), *range(index + 1, len(lesson.steps)))
-    found = ((each, _own(lesson, lesson.steps[each])) for each in order)
+    found = ((each, _here(lesson, each, index)) for each in order)
     fits = (pin for each, pin in found if pin is not None and (pin.view != TOLD or each == index))
     return next(fits, Pin("workers"))
+
+
+def _here(lesson: Lesson, at: int, index: int) -> Pin | None:
+    """Of the step at ``at``, for the one at ``index``."""
+    pin = _own(lesson, lesson.steps[at])
+    return replace(pin, part=Part.ALL) if pin is not None and pin.part is Part.STEPS and at != index else pin
 
 
 def _own(lesson: Lesson, step: Step) -> Pin | None:
     if isinstance(step, Show):
         if step.view in _ENGINE:
-            return Pin("engine", step.of or _first())
+            return Pin("engine", step.of or _first(), Part(step.view))
         return Pin(step.view, step.of) if step.view in VIEWS else Pin(TOLD, step.view)
     if isinstance(step, Predict):
         return _own(lesson, lesson.step(step.about))

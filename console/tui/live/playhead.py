@@ -57,6 +57,14 @@ class Playhead:
         self._put(self._held.index(step))
         return self._at == step
 
+    def look_at(self, log: StepLog, index: int, end: int) -> None:
+        """Stand still on the newest tape, at its step at ``index``; steps up to the one at ``end`` stay in sight."""
+        self.live()
+        self.pause(log)
+        if self._held is not None:
+            self._put(index)
+            self._end = max(index, min(end, len(self._held.steps) - 1))
+
     def window(self, log: StepLog, columns: int) -> tuple[int, int]:
         """Indexes on the tape of the newest step in sight, and of the playhead; nothing is there when both are -1."""
         tape = self.tape(log)

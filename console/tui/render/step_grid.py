@@ -105,7 +105,8 @@ def times(columns: Sequence[Column], cursor: int, parts: Layout, look: Look) -> 
     palette = look.palette
 
     styles = [palette.watch if (value or 0.0) > _SLOW * median else palette.good for value in values]
-    told = f"p50 {duration(median or None)} max {duration(known[-1] if known else None)}"
+    most = duration(known[-1] if known else None)
+    told = f"p50 {duration(median or None)} max {most}" if parts.note else f"{duration(median or None)}, max {most}"
     return _profile("step time", values, cursor, parts, styles, told, look)
 
 

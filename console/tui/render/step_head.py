@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from console.tui.live.steps import Moment
 from console.tui.render.figures import age, count, duration
 from console.tui.render.look import Look
-from console.tui.render.spans import Span, apart
+from console.tui.render.spans import Span, apart, width_of
 from control_plane.contracts.step import EngineStep, StepWaiting, TraceMode, TraceState
 
 _OLD_S = 2.0
@@ -58,7 +58,9 @@ def head(moment: Moment, behind: int | None, last: Age, trace: TraceState, width
     if step.preempted:
         line.append((f"  {len(step.preempted)} preempted", palette.bad))
     whole = trace.mode is TraceMode.FULL and not trace.dropped and not trace.unavailable
-    return apart(line, [] if whole and width < _NARROW else trace_words(trace, look), width)
+    traced = trace_words(trace, look)
+    crowded = width < _NARROW or width_of(line) + width_of(traced) >= width
+    return apart(line, [] if whole and crowded else traced, width)
 
 
 def trace_words(trace: TraceState, look: Look) -> list[Span]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from dataclasses import replace
+
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
+from console.step_burst import BEFORE, burst, of_note
 from console.tui.deck import deck_of
 from console.tui.live.batch import Sort
 from console.tui.live.board import View
 from console.tui.live.loads import load_now
+from console.tui.live.part import Part
 from console.tui.live.playhead import Playhead
 from console.tui.live.steps import Moment, StepLog, Tape
 from console.tui.messages import Stepped
@@ -16,17 +21,20 @@ from console.tui.render.block_map import lines_wanted
 from console.tui.render.look import Look
 from console.tui.render.spans import Spans, wrapped
 from console.tui.render.step_head import Age, Limits, head, queue_line
+from console.tui.render.table_lines import table_lines
 from console.tui.widgets.block_map import BlockMap
 from console.tui.widgets.lines import Lines
 from console.tui.widgets.step_grid import Scene, StepGrid
 from control_plane.contracts.step import TraceMode
 
 _ASK_AGAIN_S = 2.0
+_MAP_FROM, _QUEUE_FROM, _GRID_FROM = 20, 14, 8
+"""Lines from which on there is room for what the view is not turned to."""
 
 
 class EngineView(Vertical):
     """Of ``worker_id``. The block map gets the lines that it needs, up to one part in ``map_share`` of the room; the
-    steps get the rest."""
+    steps get the rest. Nothing is shown of what was before ``since`` (the worker's wall clock)."""
 
     DEFAULT_CSS = "EngineView { height: 1fr; }"
 
@@ -35,6 +43,7 @@ class EngineView(Vertical):
         self._map_share = map_share
         self._asked_mono, self._asked_step = float("-inf"), 0
         self._view: View | None = None
+        self.since = 0.0
         self.watch_worker(worker_id)
 
     def watch_worker(self, worker_id: str) -> None:
@@ -47,12 +56,26 @@ class EngineView(Vertical):
         self.error = ""
         self._stale = False
         self.moment: Moment | None = None
+        self.turn_to(Part.ALL)
+
+    def turn_to(self, part: Part) -> None:
+        self.part = part
+        self._moved, self._sought = False, 0
+
+    def step_by(self, by: int) -> None:
+        """So many steps forth or back; from then on the view stands where it was moved to."""
+        if self.part is Part.STEPS and self.moment is not None:
+            self._moved = True
+            self.playhead.move(self.steps, by)
+            tape = self.playhead.tape(self.steps)
+            self.playhead.go(self.steps, max(self.playhead.step(self.steps), tape.steps[self._first(tape)].step))
 
     def compose(self) -> ComposeResult:
         yield Lines(name="step-head")
         yield Lines(name="step-none")
         yield StepGrid(name="steps")
         yield Lines(name="queue")
+        yield Lines(name="tables")
         yield BlockMap(name="blocks")
 
     @property
@@ -88,10 +111,13 @@ class EngineView(Vertical):
         self._view = view
         if view.paused:
             self.playhead.pause(self.steps)
+        elif self.part is Part.STEPS:
+            self._seek()
         else:
             self.playhead.live()
         tape, step = self.playhead.tape(self.steps), self.playhead.step(self.steps)
-        self.moment = moment = tape.at(step)
+        first = self._first(tape)
+        self.moment = moment = tape.at(step) if first < len(tape.steps) else None
         self._arrange(moment)
         if moment is None:
             return self._say_why_not(view)
@@ -104,11 +130,32 @@ class EngineView(Vertical):
         behind = tape.steps[-1].step - step if self.playhead.paused else None
         line = self._head(moment, behind, view, self.size.width, look)
         self.query_one("#step-head", Lines).put([line])
-        self.grid.show(Scene(tape, max(end, index), moment, self.sort, limits, self._stale))
+        since = replace(tape, steps=tape.steps[first:]) if first else tape
+        self.grid.show(Scene(since, max(end, index) - first, moment, self.sort, limits, self._stale))
         name = moment.step.waiting[0].request_id if moment.step.waiting else ""
         self.query_one("#queue", Lines).put([queue_line(moment, name, limits, look)])
         self._show_blocks(moment, tape)
         return None
+
+    def _first(self, tape: Tape) -> int:
+        """The index of the first step that is shown; so many as there are, if none is."""
+        return bisect_left(tape.steps, self.since, key=lambda step: step.started_unix) if self.since else 0
+
+    def _seek(self) -> None:
+        """To the step of note among those that the engine made since it was last without work; there the view stands
+        until it is moved, or there are newer ones."""
+        tape = self.steps.tape()
+        if self._moved or not tape.steps or tape.last == self._sought or not self.grid.size.width:
+            return
+        self._sought = tape.last
+        first = self._first(tape)
+        steps = tape.steps[first:]
+        begin = burst(steps)
+        at = of_note(steps, begin)
+        self.playhead.look_at(self.steps, first + at, first + max(begin, at - BEFORE) + self.grid.step_columns - 1)
+        preempted = steps[at].preempted if steps else ()
+        if preempted:
+            self.grid.pick(preempted[0])
 
     def _head(self, moment: Moment, behind: int | None, view: View, width: int, look: Look) -> Spans:
         ended = moment.step.started_unix + moment.step.schedule_s + moment.step.execute_s
@@ -120,7 +167,11 @@ class EngineView(Vertical):
         return head(moment, behind, Age(view.now_unix - ended, idle), self.steps.trace, width, look)
 
     def _show_blocks(self, moment: Moment, tape: Tape) -> None:
-        self.query_one(BlockMap).show(moment, tape.badges, self.grid.current, stale=self._stale)
+        picked = self.grid.current if self.grid.display else None
+        self.query_one(BlockMap).show(moment, tape.badges, picked, stale=self._stale)
+        look = deck_of(self).look
+        lines = table_lines(moment, tape.badges, picked, self.size.width, look) if self.part is Part.BLOCKS else []
+        self.query_one("#tables", Lines).put(lines)
 
     def _say_why_not(self, view: View) -> None:
         """There is no step to show."""
@@ -149,12 +200,18 @@ class EngineView(Vertical):
         total = moment.step.total_blocks if moment is not None else 0
         wanted = 1 + lines_wanted(total, room.width, room.height // 5) if moment is not None else 0
         most = max(2, room.height // self._map_share)
-        heights: dict[str, int | None] = {
+        by_steps = moment is not None and self.part is Part.STEPS
+        heights = {
             "#step-head": int(moment is not None),
             "#step-none": 5 if moment is None else 0,
-            "#queue": int(moment is not None),
-            "#blocks": min(wanted, most),
+            "#queue": int(moment is not None and not (by_steps and room.height < _QUEUE_FROM)),
+            "#blocks": 0 if by_steps and room.height < _MAP_FROM else min(wanted, most),
+            "#tables": 0,
         }
+        if moment is not None and self.part is Part.BLOCKS:
+            held = len(table_lines(moment, {}, None, room.width, deck_of(self).look))
+            heights["#tables"] = max(0, min(held, room.height - sum(heights.values())))
+        self.grid.display = self.part is not Part.BLOCKS or room.height - sum(heights.values()) >= _GRID_FROM
         for selector, rows in heights.items():
             widget = self.query_one(selector)
             widget.display = rows != 0

@@ -92,6 +92,10 @@ class StepGrid(Lines, can_focus=True):
         """With the next scene the cursor is on the first request: nobody moves it here."""
         self._current, self._index, self._top = None, 0, 0
 
+    def pick(self, request_id: str) -> None:
+        """With the next scene the cursor is on this request."""
+        self._current = request_id
+
     def filter(self, needle: str) -> None:
         """Show the requests whose id contains this text, in whatever case."""
         self._needle = needle.casefold()

@@ -45,10 +45,18 @@ def test_who_waits_alone_does_not_part_the_steps() -> None:
     assert next(step_grid(waiting, 75)).startswith("step 1 to 2")
 
 
-def test_the_last_steps_are_shown_where_there_is_no_room_for_all() -> None:
+def test_the_steps_of_note_are_shown_where_there_is_no_room_for_all() -> None:
     lines = list(step_grid(STEPS, 20))
-    assert lines[0].startswith("step 11 to 14")
+    assert lines[0].startswith("step 10 to 13"), "from a little before the preemption"
+    assert "×" in lines[1]
     assert all(width(line) <= 20 for line in lines)
+    late = [step(number, {"a": DECODE}) for number in range(15, 40)]
+    assert "step 10 to 13" in next(step_grid((*STEPS[:-1], *late), 20)), "however many came after it"
+
+
+def test_without_anything_of_note_the_steps_begin_with_the_prompt() -> None:
+    calm = [step(1, {"a": LAST}), *(step(number, {"a": DECODE}) for number in range(2, 60))]
+    assert next(step_grid(calm, 40)).startswith("step 1 to 24")
 
 
 def test_of_many_requests_the_first_are_shown_and_the_others_counted() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from console.tui.learn.pin import TOLD, VIEWS, Pin, pinned
+from console.tui.live.part import Part
 from lessons.catalogue import folders
 from lessons.loader import load
 from lessons.model import Show
@@ -16,7 +17,7 @@ def test_each_step_of_a_fleet_looks_at_what_it_is_about() -> None:
     lesson = load(EVERY_KIND)
     pins = {step.id: pinned(lesson, index) for index, step in enumerate(lesson.steps)}
     assert pins["idea"] == Pin("workers"), "nothing is looked at before it: what will be"
-    assert pins["inside"] == Pin("engine", "w-1")
+    assert pins["inside"] == Pin("engine", "w-1", Part.BLOCKS)
     assert pins["guess-full"] == pins["experiment"] == pins["why"] == Pin("workers")
     assert pins["repair"] == pins["remember"] == Pin("workers")
 
@@ -34,11 +35,16 @@ def test_of_one_worker_the_inside_is_looked_at(tmp_path: Path) -> None:
     assert pinned(kept, at) == Pin("requests")
     other = 'name = "first"\nlabel = "workers that are cordoned"\nof = "cordoned"\nworker = "w-1"'
     show = '[[step]]\nkind = "show"\nid = "look"\nview = "events"\n\n[[step]]\nkind = "predict"\nid = "guess-tokens"'
-    changes = {measure: other, '[[step]]\nkind = "predict"\nid = "guess-tokens"': show}
+    predict = '[[step]]\nkind = "predict"\nid = "guess-tokens"'
+    changes = {measure: other, predict: show}
     words = {"# guess-tokens": "# look\nLook.\n\n# guess-tokens"}
     neither = load(lesson_folder(tmp_path / "c", changes, words))
     at = [step.id for step in neither.steps].index("experiment")
     assert pinned(neither, at) == Pin("events"), "what was looked at before"
+    steps = load(lesson_folder(tmp_path / "e", {predict: show.replace('"events"', '"steps"\nof = "w-1"')}, words))
+    look = [step.id for step in steps.steps].index("look")
+    assert pinned(steps, look) == Pin("engine", "w-1", Part.STEPS)
+    assert pinned(steps, len(steps.steps) - 1).part is Part.ALL, "what stands still is its own step's"
     repair = [step.id for step in lesson.steps].index("repair")
     assert pinned(lesson, repair) == Pin("workers")
 
