@@ -113,6 +113,7 @@ class LessonScreen(DeckScreen):
 
     def began(self) -> None:
         self.standing.started, self.standing.busy = True, False
+        self.live.begin(deck_of(self).live())
         self.standing.arrive()
         self._turn()
         self._tell()

@@ -14,6 +14,8 @@ from textual.widget import Widget
 
 from console.tui.deck import deck_of
 from console.tui.learn.pin import TOLD, VIEWS, Pin
+from console.tui.learn.since import Since
+from console.tui.learn.worker_columns import WIDE_FROM, worker_columns
 from console.tui.live.board import View
 from console.tui.live.part import Part
 from console.tui.messages import Stepped
@@ -28,6 +30,7 @@ from console.tui.widgets.request_table import ordered, request_table
 from console.tui.widgets.table import Table
 from console.tui.widgets.worker_table import worker_table
 from control_plane.contracts.choice import split_choice
+from control_plane.contracts.fleet import WorkerView
 
 _MOST_EVENTS = 4
 _SECRET = frozenset({"failure_injected"})
@@ -58,6 +61,8 @@ class LivePane(Vertical):
         self.pin = Pin("workers")
         self.running_only = False
         self.told: tuple[str, ...] = ()
+        self._since = Since()
+        self._wide: bool | None = None
         self._view: View | None = None
 
     def compose(self) -> ComposeResult:
@@ -87,6 +92,12 @@ class LivePane(Vertical):
     def _table(self, name: str) -> Table[object]:
         return self.query_one(f"#{name}", Table)
 
+    def begin(self, view: View) -> None:
+        """From now on nothing is shown of what was before."""
+        self._since = Since.now(view)
+        self.engine.since = self._since.at
+        view.history.forget()
+
     def turn(self, pin: Pin) -> None:
         if pin == self.pin:
             return
@@ -110,6 +121,7 @@ class LivePane(Vertical):
 
     def show(self, view: View) -> None:
         """What the lesson made to fail is for the learner to find: it is no event here."""
+        view = self._since.of(view)
         view = replace(view, events=tuple(event for event in view.events if event.kind not in _SECRET))
         self._view = view
         if self.size.width <= 0 or self.size.height <= 0:
@@ -123,7 +135,7 @@ class LivePane(Vertical):
             self._workers(view)
         elif self.pin.view == "requests":
             requests = [each for each in ordered(view.requests) if each.phase.active or not self.running_only]
-            self._table("requests").show(requests, view)
+            self._show_newest("requests", requests, view)
         elif self.pin.view == "engine":
             if not self.engine.grid.has_focus and self.pin.part is Part.ALL:
                 self.engine.grid.to_top()
@@ -132,7 +144,12 @@ class LivePane(Vertical):
             text = deck_of(self).look.palette.text
             self.query_one("#told", Lines).put([[(f" {Text.from_ansi(line).plain}", text)] for line in self.told])
         else:
-            self._table("events").show(view.events[::-1], view)
+            self._show_newest("events", view.events[::-1], view)
+
+    def _show_newest(self, name: str, rows: Sequence[object], view: View) -> None:
+        """The newest are on top, and in sight until somebody moves among them."""
+        table = self._table(name)
+        table.show(rows, view, at_top=not table.has_focus and not table.marked)
 
     def _title(self, *, there: bool) -> None:
         look = deck_of(self).look
@@ -146,9 +163,16 @@ class LivePane(Vertical):
             key = [*first, ("[← →]", look.palette.key), (" scroll  ", look.palette.dim), *key]
         self.query_one("#live-title", Lines).put([apart([(f" {words}", look.palette.title)], key, self.size.width)])
 
+    def _hits(self, worker: WorkerView) -> float | None:
+        return self._since.hits(worker)
+
     def _workers(self, view: View) -> None:
-        self._table("workers").show(view.workers, view)
-        self.query_one(PlotGrid).show(view, self._table("workers").current)
+        table = self._table("workers")
+        if (wide := table.columns >= WIDE_FROM) != self._wide:
+            self._wide = wide
+            table.use(worker_columns(self._hits, wide=wide))
+        table.show(view.workers, view)
+        self.query_one(PlotGrid).show(view, table.current)
         self.query_one(EventLines).show(view)
 
     def _arrange(self, workers: int = 0, *, empty: bool = False) -> None:

@@ -45,6 +45,10 @@ class History:
         for gone in [name for name, ring in self._rings.items() if now - ring[-1].at > KEPT_S]:
             del self._rings[gone]
 
+    def forget(self) -> None:
+        """Begin anew."""
+        self._rings.clear()
+
     def window(self, worker_id: str, end: float, span_s: float, bins: int) -> list[Sample]:
         """The means of ``bins`` equal stretches up to ``end``, oldest first; a stretch without samples is unknown.
 

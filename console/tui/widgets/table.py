@@ -153,10 +153,13 @@ class Table(ScrollView, Generic[T], can_focus=True):
         if tuple(columns) != tuple(self._columns):
             self._columns, self._fitted_for = columns, (0, ())
 
-    def show(self, items: Sequence[T], view: View) -> None:
+    def show(self, items: Sequence[T], view: View, *, at_top: bool = False) -> None:
+        """``at_top``: the cursor is on the first row, and that one in sight, whichever row it is."""
         self._all, self._view = items, view
         self._fit()
-        self._arrange(self.current)
+        if at_top and self.scroll_offset.y:
+            self.scroll_to(y=0, animate=False, force=True)
+        self._arrange(None if at_top else self.current)
 
     def _fit(self) -> None:
         """Share the width out again, if it or the longest texts have changed."""
@@ -183,10 +186,12 @@ class Table(ScrollView, Generic[T], can_focus=True):
         self._redraw()
 
     def _arrange(self, keep: str | None) -> None:
-        needle = self._needle
+        needle, before = self._needle, self.current
         self._rows = [item for item in self._all if not needle or needle in self._haystack(item).casefold()]
         self._ids = [self._row_id(item) for item in self._rows]
         self._marked &= {self._row_id(item) for item in self._all}
+        if keep is None:
+            self._cursor = 0
         if keep is not None and keep in self._ids:
             self._cursor = self._ids.index(keep)
         self._cursor = max(0, min(self._cursor, len(self._ids) - 1))
@@ -194,7 +199,7 @@ class Table(ScrollView, Generic[T], can_focus=True):
         if size != self.virtual_size:
             self.virtual_size = size
         self._redraw()
-        if keep != self.current:
+        if before != self.current:
             self.post_message(self.Moved(self))  # type: ignore[arg-type]
 
     def _redraw(self) -> None:

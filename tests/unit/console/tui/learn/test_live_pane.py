@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from console.tui.learn.pin import Pin
+from console.tui.learn.since import Since
+from console.tui.live.board import Board
 from console.tui.messages import Stepped
+from console.tui.order import Verb
+from control_plane.contracts.fleet import Event, RequestPhase, RequestView, WorkerView
 from control_plane.contracts.step import BlockSnapshot, EngineStep, StepFrame, TraceMode, TraceState
+from tests.snapshots.memory import NOW, request, snapshot, worker
 from tests.snapshots.steps import Job, SmallEngine
 from tests.unit.console.tui.learn.harness import Class, lesson
 from tests.unit.lessons.folders import lesson_folder
@@ -116,3 +123,73 @@ async def test_an_engine_whose_blocks_nobody_holds(tmp_path: Path) -> None:
     base, made = full_cache()
     async with looking(tmp_path, "blocks", (100, 30), base, made) as seen:
         assert "nobody holds a block" in seen.text
+
+
+def ended(name: str, at: float) -> RequestView:
+    return request(name, "w-1", NOW, phase=RequestPhase.FINISHED, arrival_unix=at, duration_s=0.5)
+
+
+async def turn(seen: Class, view: str) -> None:
+    seen.screen.live.turn(Pin(view))
+    await seen.pass_time(0.0)
+
+
+@SIZES
+async def test_a_lesson_shows_nothing_of_what_was_before_it(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with lesson(tmp_path, size) as seen:
+        old = Event(1, NOW - 5, "worker_ready", "w-1", "old news")
+        await seen.hear(snapshot(NOW, (worker("w-1", 0.9, NOW),), (ended("req-old", NOW - 9),), events=(old,)))
+        await turn(seen, "requests")
+        assert "req-old" in seen.text
+        seen.screen.began()
+        await seen.pass_time(0.0)
+        assert seen.app.live().history.window("w-1", NOW, 60.0, 8) == []
+        new = Event(2, NOW + 2, "worker_ready", "w-1", "new things")
+        both = (ended("req-old", NOW - 9), ended("req-new", NOW + 1))
+        await seen.hear(snapshot(NOW + 3, (worker("w-1", 0.2, NOW + 3),), both, events=(old, new)))
+        assert "req-new" in seen.text
+        assert "req-old" not in seen.text
+        await turn(seen, "events")
+        assert "new things" in seen.text
+        assert "old news" not in seen.text
+
+
+@SIZES
+async def test_the_newest_request_is_in_sight_whatever_the_words_take(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with lesson(tmp_path, size) as seen:
+        await turn(seen, "requests")
+        for number in range(1, 40):
+            many = tuple(ended(f"req-{each:03}", NOW - 40 + each) for each in range(number))
+            await seen.hear(snapshot(NOW + number / 100, 1, many))
+        await seen.pilot.resize_terminal(size[0], size[1] - 4)
+        await seen.pilot.resize_terminal(*size)
+        await seen.pass_time(0.0)
+        first = next(line for line in seen.lines if "req-" in line)
+        assert "req-038" in first
+        await seen.press("tab", "down", "down")
+        await seen.hear(snapshot(NOW + 1, 1, tuple(ended(f"req-{each:03}", NOW - 40 + each) for each in range(41))))
+        assert seen.screen.targets(Verb.CANCEL) == ["req-036"], "the cursor stays with its request"
+
+
+@SIZES
+async def test_the_workers_have_their_latencies_and_hits_at_every_size(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with lesson(tmp_path, size) as seen:
+        await turn(seen, "workers")
+        title = next(line for line in seen.lines if "tok/s" in line and "wait" in line)
+        assert [word for word in ("TTFT", "ITL", "hits") if word not in title] == []
+
+
+def test_hits_are_those_since_the_lesson_began() -> None:
+    def at(prompt: int, cached: int, instance: str = "a") -> WorkerView:
+        view = worker("w-1", 0.4)
+        assert view.load is not None
+        return replace(view, load=replace(view.load, instance_id=instance, prompt_tokens=prompt, cached_tokens=cached))
+
+    board = Board("here")
+    board.heard(snapshot(NOW, (at(1000, 900),), 0), 1.0)
+    since = Since.now(board.view(1.5))
+    assert since.at == NOW + 0.5
+    assert since.hits(at(1000, 900)) is None, "nothing was asked of it yet"
+    assert since.hits(at(1100, 910)) == 0.1
+    assert since.hits(at(80, 40, "b")) == 0.5, "another process counts anew"
+    assert Since.now(Board("elsewhere").view(1.0)) == Since()
