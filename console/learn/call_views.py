@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from console import figures
 from console.client import OperatorClient
@@ -14,11 +15,15 @@ from console.learn.conversation_view import conversation_lines
 from console.learn.errand import errand
 from console.learn.sandbox import RunningSandbox
 from console.learn.token_way import hop_lines, hops_seen
-from console.learn.views import ROOM
 from console.learn.wire import wire_lines
 from console.plain.timeline import timeline_lines
 from console.text import literal, width
 from lessons.model import View
+
+ROOM: Final = 56
+"""Cells: what is told stands beside a lesson's words."""
+
+_TABLE_ROOM: Final = 75
 
 
 async def call_view_lines(
@@ -49,7 +54,7 @@ async def _conversation(endpoint: Endpoint, name: str, calls: Caller) -> tuple[s
     if name not in calls.conversations:  # likewise
         return (f"no conversation {name!r} was held in this sandbox yet: go back, and run its experiment again",)
     items = await calls.conversations.read(endpoint, name)
-    return tuple(conversation_lines(calls.conversations.id_of(name), items, calls.talks.get(name, ()), ROOM))
+    return tuple(conversation_lines(calls.conversations.id_of(name), items, calls.talks.get(name, ()), _TABLE_ROOM))
 
 
 async def _tokens(endpoint: Endpoint, key: str, model: str, text: str) -> list[tuple[int, str]]:
@@ -84,8 +89,10 @@ def client_lines(endpoint: Endpoint, home: str, model: str) -> Iterator[str]:
     yield 'inferdeck chat --temperature 0 "What is 2 + 2?"'
     yield ""
     yield "from openai import OpenAI"
-    yield "stream = OpenAI().chat.completions.create(stream=True,"
+    yield 'ask = {"role": "user", "content": "Say hello."}'
+    yield "stream = OpenAI().chat.completions.create("
     yield f'    model="{model}",'
-    yield '    messages=[{"role": "user", "content": "Say hello."}])'
+    yield "    messages=[ask], stream=True)"
     yield "for event in stream:"
-    yield '    print(event.choices[0].delta.content or "", end="", flush=True)'
+    yield "    text = event.choices[0].delta.content"
+    yield '    print(text or "", end="", flush=True)'

@@ -23,8 +23,13 @@ _HEADERS: Final = (
     "retry-after",
     "www-authenticate",
 )
-_WHOLE_LINES: Final = 9
+_WHOLE_LINES: Final = 13
 """Of an answer in one piece."""
+
+_EVENT_LINES: Final = 4
+"""Of one event."""
+
+_USAGE: Final = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
 class WireAnswer(Answer):
@@ -55,7 +60,7 @@ class WireAnswer(Answer):
 
 
 def wire_lines(path: str, body: Mapping[str, Any] | None, answer: WireAnswer, room: int) -> Iterator[str]:
-    """Nothing is wider than ``room`` cells. Each event is cut to what differs from one to the next."""
+    """Nothing is wider than ``room`` cells. Each event is told by what differs from one to the next, its text first."""
     yield fit(f"> {'GET' if body is None else 'POST'} {path}", room)
     if body is not None:
         yield from (f"> {line}" for line in wrap(literal(json.dumps(_short(body), ensure_ascii=False)), room - 2))
@@ -69,15 +74,22 @@ def wire_lines(path: str, body: Mapping[str, Any] | None, answer: WireAnswer, ro
         yield from (f"< {line}" for line in whole[:_WHOLE_LINES])
         if len(whole) > _WHOLE_LINES:
             yield f"  … {len(whole) - _WHOLE_LINES} lines more"
-    yield from (_event_line(data, at - answer.started, room) for data, at in answer.first)
+    for data, at in answer.first:
+        yield from _event_lines(data, at - answer.started, room)
     hidden = answer.events - len(answer.first) - len(answer.last)
     if hidden:
         yield f"  … {figures.plural(hidden, 'event')} more"
-    yield from (_event_line(data, at - answer.started, room) for data, at in answer.last)
+    for data, at in answer.last:
+        yield from _event_lines(data, at - answer.started, room)
 
 
-def _event_line(data: bytes, after_s: float, room: int) -> str:
-    return fit(f"< {figures.seconds(after_s):>7}  data: {literal(_told(data))}", room)
+def _event_lines(data: bytes, after_s: float, room: int) -> Iterator[str]:
+    lead = f"< {figures.seconds(after_s):>7}  "
+    first, *rest = wrap(f"data: {literal(_told(data))}", room - len(lead))
+    yield lead + first
+    yield from (" " * len(lead) + line for line in rest[: _EVENT_LINES - 1])
+    if len(rest) >= _EVENT_LINES:
+        yield " " * len(lead) + "…"
 
 
 def _told(data: bytes) -> str:
@@ -88,13 +100,26 @@ def _told(data: bytes) -> str:
         return data.decode("utf-8", "replace")
     if not isinstance(event, dict):
         return json.dumps(event)
-    kept = {name: event[name] for name in ("choices", "usage", "error") if event.get(name)}
-    for choice in kept.get("choices", ()):
-        for name in ("index", "logprobs"):
-            choice.pop(name, None)
-        if choice.get("finish_reason") is None:
-            choice.pop("finish_reason", None)
-    return "{… " + json.dumps(kept, ensure_ascii=False)[1:]
+    choices = event.get("choices")
+    if isinstance(choices, list) and len(choices) == 1 and isinstance(choices[0], dict):
+        kept = _choice(choices[0])
+    else:
+        kept = {"choices": choices} if choices else {}
+    if isinstance(usage := event.get("usage"), dict):
+        kept["usage"] = {name: usage[name] for name in _USAGE if name in usage}
+    if event.get("error"):
+        kept["error"] = event["error"]
+    return "… " + json.dumps(kept, ensure_ascii=False)[1:-1]
+
+
+def _choice(choice: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what only says nothing."""
+    kept = {name: value for name, value in choice.items() if name not in ("index", "logprobs")}
+    kept = {name: value for name, value in kept.items() if value not in (None, {})}
+    delta = kept.get("delta")
+    if isinstance(delta, dict) and "content" in delta:
+        kept["delta"] = {"content": delta["content"], **delta}
+    return kept
 
 
 def _short(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,13 +20,14 @@ from console.tui.live.board import View
 from console.tui.live.part import Part
 from console.tui.messages import Stepped
 from console.tui.order import Verb
-from console.tui.render.spans import apart
+from console.tui.render.spans import Span, apart
 from console.tui.widgets.engine_view import EngineView
 from console.tui.widgets.event_lines import EventLines
 from console.tui.widgets.event_table import event_table
 from console.tui.widgets.lines import Lines
 from console.tui.widgets.plot_grid import LOWEST, NARROWEST, PlotGrid
 from console.tui.widgets.request_table import ordered, request_table
+from console.tui.widgets.scrolled_lines import ScrolledLines
 from console.tui.widgets.table import Table
 from console.tui.widgets.worker_table import worker_table
 from control_plane.contracts.choice import split_choice
@@ -73,7 +74,7 @@ class LivePane(Vertical):
         yield request_table(of_one_worker=self._one)
         yield EngineView(map_share=2)
         yield event_table()
-        yield Lines(name="told")
+        yield ScrolledLines(name="told")
 
     def on_mount(self) -> None:
         self._arrange(empty=True)
@@ -87,6 +88,8 @@ class LivePane(Vertical):
         """Which part of the view moves and marks."""
         if self.pin.view == "engine":
             return self.engine.grid
+        if self.pin.view == TOLD:
+            return self.query_one(ScrolledLines)
         return self._table(self.pin.view if self.pin.view in VIEWS else VIEWS[0])
 
     def _table(self, name: str) -> Table[object]:
@@ -142,7 +145,8 @@ class LivePane(Vertical):
             self.engine.show(view)
         elif self.pin.view == TOLD:
             text = deck_of(self).look.palette.text
-            self.query_one("#told", Lines).put([[(f" {Text.from_ansi(line).plain}", text)] for line in self.told])
+            told = self.query_one(ScrolledLines)
+            told.show([[(f" {Text.from_ansi(line).plain}", text)] for line in self.told])
         else:
             self._show_newest("events", view.events[::-1], view)
 
@@ -159,15 +163,22 @@ class LivePane(Vertical):
         key = [("[v]", look.palette.key), (" other view ", look.palette.dim)] if there else []
         if there and self.pin.part is Part.STEPS:
             words = f"steps of {self.pin.of}"
-            first = [] if self.engine.grid.has_focus else [("[Tab]", look.palette.key), (" then ", look.palette.dim)]
-            key = [*first, ("[← →]", look.palette.key), (" scroll  ", look.palette.dim), *key]
+            key = [*self._goes_by("← →", " scroll  "), *key]
+        elif there and self.pin.view == TOLD and len(self.told) > self.size.height - 1:
+            key = [*self._goes_by("↓ ↑", " more  "), *key]
         self.query_one("#live-title", Lines).put([apart([(f" {words}", look.palette.title)], key, self.size.width)])
+
+    def _goes_by(self, keys: str, word: str) -> list[Span]:
+        """By which keys this view is gone through."""
+        palette = deck_of(self).look.palette
+        first = [] if self.keys_to.has_focus else [("[Tab]", palette.key), (" then ", palette.dim)]
+        return [*first, (f"[{keys}]", palette.key), (word, palette.dim)]
 
     def _hits(self, worker: WorkerView) -> float | None:
         return self._since.hits(worker)
 
     def _workers(self, view: View) -> None:
-        table = self._table("workers")
+        table: Table[WorkerView] = self.query_one("#workers", Table)
         if (wide := table.columns >= WIDE_FROM) != self._wide:
             self._wide = wide
             table.use(worker_columns(self._hits, wide=wide))

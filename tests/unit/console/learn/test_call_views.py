@@ -6,7 +6,7 @@ import pytest
 
 from console.http import Endpoint
 from console.learn import errand
-from console.learn.call_views import call_view_lines, client_lines, token_lines
+from console.learn.call_views import ROOM, call_view_lines, client_lines, token_lines
 from console.learn.calls import Caller
 from console.learn.keyring import Keyring
 from console.text import width
@@ -90,6 +90,7 @@ def test_tokens_fill_the_room_and_no_more() -> None:
 def test_a_program_of_ones_own_is_told_where_the_sandbox_is() -> None:
     text = "\n".join(client_lines(Endpoint.parse("http://127.0.0.1:4711/v1"), "/tmp/home", "some-model"))
     assert "export INFERDECK_HOME=/tmp/home\nexport OPENAI_BASE_URL=http://127.0.0.1:4711/v1\n" in text
+    assert all(width(line) <= ROOM for line in text.splitlines()), "nothing is cut beside a lesson's words"
     program = text.partition("from openai")[2]
     compile("from openai" + program, "program", "exec")
     assert 'model="some-model"' in program

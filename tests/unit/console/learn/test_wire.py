@@ -33,9 +33,28 @@ def test_a_stream_has_its_first_and_last_events_with_their_times() -> None:
     assert not any("date" in line for line in lines)
     events = [line for line in lines if "data:" in line]
     assert len(events) == 8
-    assert events[1].endswith('250 ms  data: {… "choices": [{"delta": {"content": "w1"}}]}')
+    assert events[1].endswith('250 ms  data: … "delta": {"content": "w1"}')
     assert events[-1].endswith("3.00 s  data: [DONE]")
     assert "  … 5 events more" in lines
+
+
+def test_what_an_event_says_is_seen_beside_a_lessons_words() -> None:
+    role = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]}
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "length", "stop_reason": None}]}
+    counts = {"prompt_tokens": 33, "completion_tokens": 24, "total_tokens": 57}
+    usage = {"choices": [], "usage": {**counts, "prompt_tokens_details": {"cached_tokens": 0}}}
+    answer = streamed([role, chunk(" unbelievable"), end, usage, "[DONE]"])
+    lines = list(wire_lines("/v1/chat/completions", BODY, answer, 56))
+    events = [line[11:] for line in lines[lines.index("< x-request-id: req-1") + 1 :]]
+    assert events == [
+        'data: … "delta": {"content": "", "role":',
+        '"assistant"}',
+        'data: … "delta": {"content": " unbelievable"}',
+        'data: … "finish_reason": "length"',
+        'data: … "usage": {"prompt_tokens": 33,',
+        '"completion_tokens": 24, "total_tokens": 57}',
+        "data: [DONE]",
+    ]
 
 
 def test_a_short_stream_is_shown_whole() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from console.tui.learn.pin import Pin
+from console.tui.learn.pin import TOLD, Pin
 from console.tui.learn.since import Since
 from console.tui.live.board import Board
 from console.tui.messages import Stepped
@@ -193,3 +193,23 @@ def test_hits_are_those_since_the_lesson_began() -> None:
     assert since.hits(at(1100, 910)) == 0.1
     assert since.hits(at(80, 40, "b")) == 0.5, "another process counts anew"
     assert Since.now(Board("elsewhere").view(1.0)) == Since()
+
+
+async def test_lines_that_do_not_fit_are_scrolled(tmp_path: Path) -> None:
+    async with lesson(tmp_path, (80, 24)) as seen:
+        seen.screen.live.told = tuple(f"line {number}." for number in range(60))
+        seen.screen.live.turn(Pin(TOLD, "wire"))
+        await seen.pass_time(0.0)
+        assert "[Tab] then [↓ ↑] more" in seen.text
+        assert "line 0." in seen.text
+        assert "line 59." not in seen.text
+        await seen.press("tab", "down")
+        assert "line 0." not in seen.text
+        await seen.press(*["pagedown"] * 9)
+        assert "line 59." in seen.text
+        await seen.pass_time(1.0)
+        assert "line 59." in seen.text, "there it stays"
+        seen.screen.live.told = ("short.",)
+        await seen.pass_time(0.0)
+        assert "short." in seen.text
+        assert "more" not in seen.text.partition("wire")[2].splitlines()[0]
