@@ -71,8 +71,10 @@ def results(rows: Sequence[Row], told: Told, width: int, look: Look) -> list[Lin
     palette = look.palette
     said = {predict.value: (_short(predict, outcome), _face(outcome.score, look)) for predict, outcome in told}
     last = max([len(_MEASURED), *(width_of([(row.text, palette.text)]) for row in rows)])
+    most = max(len(_PREDICTED), width // 3)
+    said = {name: (_number(text, most), face) for name, (text, face) in said.items()}
     before = max([len(_PREDICTED), *(width_of([(text, palette.text)]) for text, _ in said.values())]) if said else 0
-    before = min(before, max(len(_PREDICTED), width // 4))
+    before = min(before, most)
     room = max(6, width - last - _GAP - (before + _GAP if before else 0))
     head: Line = fit([("", palette.dim)], room)
     lines = [_row(head, (_PREDICTED, palette.dim) if before else None, (_MEASURED, palette.dim), before, last)]
@@ -97,6 +99,11 @@ def _short(predict: Predict, outcome: Outcome) -> str:
     """Of a choice its letter: what it says stands below."""
     text = outcome.predicted
     return text.partition(")")[0] if predict.asks == "choice" and ")" in text else text
+
+
+def _number(text: str, room: int) -> str:
+    """What was predicted; where it is too long, without its unit, which the measured value has."""
+    return text if width_of([(text, Style.null())]) <= room else text.partition(" ")[0]
 
 
 def scores(told: Told, width: int, look: Look) -> list[Line]:

@@ -34,6 +34,9 @@ from control_plane.contracts.choice import split_choice
 from control_plane.contracts.fleet import WorkerView
 
 _MOST_EVENTS = 4
+_SPAN_S = 60.0
+"""Of the plots: an experiment takes a few seconds of it."""
+
 _SECRET = frozenset({"failure_injected"})
 _TITLES = {
     "workers": "workers: KV cache, batch, latency",
@@ -69,7 +72,7 @@ class LivePane(Vertical):
     def compose(self) -> ComposeResult:
         yield Lines(name="live-title")
         yield worker_table()
-        yield PlotGrid()
+        yield PlotGrid(span_s=_SPAN_S)
         yield EventLines()
         yield request_table(of_one_worker=self._one)
         yield EngineView(map_share=2)

@@ -1,7 +1,7 @@
 """A worker's KV-cache use and tokens per second over time, drawn by plotext.
 
 KV use is a line on the left scale (0-100 %), in the colour of its band; tokens per second are sparse dots on the right
-one: they differ by shape where colour is missing. What is not known leaves a gap.
+one: they differ by shape where colour is missing. What is not known leaves a gap; few tokens are not drawn as none.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from console.tui.render.states import kv_band
 
 SMALLEST_WIDTH, SMALLEST_HEIGHT = 26, 4
 _SGR = re.compile(r"\x1b\[([0-9;]*)m")
+_AXIS = 2  # lines below the canvas
 _MARGINS = 10  # cells beside the canvas: both scales and their axes
 
 
@@ -49,6 +50,9 @@ def chart(samples: Sequence[Sample], span_s: float, width: int, height: int, loo
     _scale(figure.ruler(1, 1), top, [(top * part, f"{count(top * part):<4}") for part in halves])
     tokens = [(x, mean) for x in range(0, len(samples), 2) if (mean := _mean_tokens(samples[x : x + 2])) is not None]
     if tokens:
+        # The lowest line is that of nothing: whatever is more stands above it, below what a busier time left room for.
+        least = top / max(1, height - _AXIS - 1)
+        tokens = [(x, max(mean, least) if mean > 0 else 0.0) for x, mean in tokens]
         marker = inks.marker(look.palette.series, look.glyphs.sparse_marker)
         figure.draw(figure.signal([x for x, _ in tokens], [y for _, y in tokens], marker=marker, yside="right"))
     uses = [(x, s.kv_use) for x, s in enumerate(samples) if s.kv_use is not None]

@@ -6,7 +6,7 @@ from textual.app import ComposeResult
 from textual.containers import Container
 
 from console.tui.live.board import View
-from console.tui.widgets.worker_plot import WorkerPlot
+from console.tui.widgets.worker_plot import SPAN_S, WorkerPlot
 
 NARROWEST, LOWEST, HIGHEST = 32, 6, 14
 _MOST = 24
@@ -15,8 +15,9 @@ _MOST = 24
 class PlotGrid(Container):
     DEFAULT_CSS = "PlotGrid { layout: grid; height: 1fr; grid-gutter: 0 0; }"
 
-    def __init__(self, *, name: str | None = None) -> None:
+    def __init__(self, *, name: str | None = None, span_s: float = SPAN_S) -> None:
         super().__init__(id=name)
+        self._span_s = span_s
         self._shape = (0, 0)
 
     def compose(self) -> ComposeResult:
@@ -40,7 +41,7 @@ class PlotGrid(Container):
         page = ids.index(current) // per_page if current in ids else 0
         here = ids[page * per_page :][:per_page]
         for plot, name in zip(self.query(WorkerPlot), [*here, *[None] * per_page], strict=False):
-            plot.show(name, view, current=name is not None and name == current)
+            plot.show(name, view, self._span_s, current=name is not None and name == current)
 
     def _keep(self, shape: tuple[int, int]) -> None:
         """As many plot widgets as the shape has places."""

@@ -95,6 +95,17 @@ def test_a_chart_colours_kv_use_by_its_band_and_marks_tokens_apart() -> None:
     assert "100 " in text(lines)
 
 
+@pytest.mark.parametrize("height", [4, 5, 6, 9, 14])
+def test_few_tokens_stand_above_the_line_of_none(height: int) -> None:
+    """Beside a time with many more, at any height."""
+    idle = [Sample(float(at), 0.01, 0.0) for at in range(80)]
+    busy = [replace(each, tokens_per_s=480.0) for each in idle[:20]]
+    little = [replace(each, tokens_per_s=4.0) if at in range(40, 50) else each for at, each in enumerate(idle[20:])]
+    nothing = text(chart([*busy, *idle[20:]], 60.0, 50, height, RICH_LOOK)).splitlines()
+    something = text(chart([*busy, *little], 60.0, 50, height, RICH_LOOK)).splitlines()
+    assert something[:-3] != nothing[:-3], "not on the lowest line"
+
+
 def test_a_waterfall_puts_stages_where_they_happened() -> None:
     lines = text(waterfall(request("r"), 100, RICH_LOOK)).splitlines()
     assert [line.split()[0] for line in lines[:-1]] == ["auth", "tokenise", "queue", "route", "prefill", "decode"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,16 @@ def test_a_prediction_stands_before_what_was_measured() -> None:
         "✗ not so: you said 60 %, it is 98 %",
         "✗ not so: b) All are answered; some only later",
     ]
+
+
+@pytest.mark.parametrize(("width", "shown"), [(40, "59 requests"), (24, "59")])
+def test_a_predicted_number_is_not_cut(width: int, shown: str) -> None:
+    step = LESSON.step("guess-full")
+    assert isinstance(step, Predict)
+    told = [(step, replace(outcome(step, "59", 0.6), predicted="59 requests"))]
+    line = text(results([Row("full", "requests that fit", 59.0, "118 requests")], told, width, RICH_LOOK))[1]
+    assert line.split("  ")[-2].strip() == shown
+    assert line.endswith("118 requests")
 
 
 def test_without_predictions_there_is_no_column_for_them() -> None:
