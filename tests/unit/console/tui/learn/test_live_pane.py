@@ -213,3 +213,21 @@ async def test_lines_that_do_not_fit_are_scrolled(tmp_path: Path) -> None:
         await seen.pass_time(0.0)
         assert "short." in seen.text
         assert "more" not in seen.text.partition("wire")[2].splitlines()[0]
+
+
+async def test_steps_of_before_are_not_a_lessons_own(tmp_path: Path) -> None:
+    base, made = full_cache()
+    async with looking(tmp_path, "steps", (100, 30), base, made[:40]) as seen:
+        assert "mine-0" in seen.text
+        live = seen.screen.live
+        live.engine.since = made[39].started_unix + 0.001
+        await seen.pass_time(0.0)
+        assert "mine-0" not in seen.text
+        assert "no step yet" in seen.text
+        seen.app.on_stepped(Stepped("w-1", StepFrame(tuple(made[40:44]), TraceState(TraceMode.FULL, step=44))))
+        await seen.pass_time(0.0)
+        await seen.pass_time(0.0)
+        assert "mine-0" in seen.text
+        ruler = next(line for line in seen.lines if "request " in line)
+        assert str(made[38].step) not in ruler
+        assert str(made[40].step) in ruler
