@@ -162,11 +162,11 @@ def map_head(moment: Moment, width: int, lines: int, look: Look) -> list[Span]:
     line.append((f", {group} a cell: " if group > 1 and lines else ": ", palette.dim))
     line += [(count(step.used_blocks), palette.text), (" used", palette.dim)]
     shared = sum(references > 1 for references in moment.references.values())
+    comma: Span = (" " if narrow and shared else ", ", palette.dim)
     if shared or width >= 100:
-        line += [(", ", palette.dim), (count(shared), palette.text), (" shared A", palette.dim)]
-    line += [(", ", palette.dim), (count(step.cached_free_blocks), palette.text)]
-    line += [(f" cached {glyphs.cached_free}", palette.dim)]
-    line += [(", ", palette.dim), (count(step.free_blocks), palette.text), (f" free {glyphs.free}", palette.dim)]
+        line += [comma, (count(shared), palette.text), (" shared" if narrow else " shared A", palette.dim)]
+    line += [comma, (count(step.cached_free_blocks), palette.text), (f" cached {glyphs.cached_free}", palette.dim)]
+    line += [comma, (count(step.free_blocks), palette.text), (f" free {glyphs.free}", palette.dim)]
     if moment.complete and moment.cached_free is None and step.cached_free_blocks:
         line.append((f"  which are cached: {UNKNOWN}", palette.watch))
     return line

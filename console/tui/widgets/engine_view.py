@@ -60,7 +60,7 @@ class EngineView(Vertical):
 
     def turn_to(self, part: Part) -> None:
         self.part = part
-        self._moved, self._sought = False, 0
+        self._moved, self._sought = False, (0, 0)
 
     def step_by(self, by: int) -> None:
         """So many steps forth or back; from then on the view stands where it was moved to."""
@@ -143,11 +143,12 @@ class EngineView(Vertical):
 
     def _seek(self) -> None:
         """To the step of note among those that the engine made since it was last without work; there the view stands
-        until it is moved, or there are newer ones."""
+        until it is moved; newer ones, and another width, are looked through anew."""
         tape = self.steps.tape()
-        if self._moved or not tape.steps or tape.last == self._sought or not self.grid.size.width:
+        sought = tape.last, self.grid.step_columns
+        if self._moved or not tape.steps or sought == self._sought or not self.grid.size.width:
             return
-        self._sought = tape.last
+        self._sought = sought
         first = self._first(tape)
         steps = tape.steps[first:]
         begin = burst(steps)
@@ -171,7 +172,10 @@ class EngineView(Vertical):
         self.query_one(BlockMap).show(moment, tape.badges, picked, stale=self._stale)
         look = deck_of(self).look
         lines = table_lines(moment, tape.badges, picked, self.size.width, look) if self.part is Part.BLOCKS else []
-        self.query_one("#tables", Lines).put(lines)
+        tables = self.query_one("#tables", Lines)
+        if (hidden := len(lines) - tables.size.height) > 0 and tables.size.height > 1:
+            lines[-hidden - 1 :] = [[(f"   {look.glyphs.ellipsis} {hidden + 1} lines more", look.palette.dim)]]
+        tables.put(lines)
 
     def _say_why_not(self, view: View) -> None:
         """There is no step to show."""
@@ -204,7 +208,7 @@ class EngineView(Vertical):
         heights = {
             "#step-head": int(moment is not None),
             "#step-none": 5 if moment is None else 0,
-            "#queue": int(moment is not None and not (by_steps and room.height < _QUEUE_FROM)),
+            "#queue": int(moment is not None and (self.part is Part.ALL or room.height >= _QUEUE_FROM)),
             "#blocks": 0 if by_steps and room.height < _MAP_FROM else min(wanted, most),
             "#tables": 0,
         }

@@ -71,6 +71,10 @@ async def test_steps_stand_still_where_somebody_is_preempted(tmp_path: Path, siz
         assert any("mine-6" in line and "████×·" in line for line in seen.lines)
         assert any("  tokens  " in line and "▇" in line for line in seen.lines), "how many each step had"
         assert "[Tab] then [← →] scroll" in seen.text
+        for other in ((60, 24), size):
+            await seen.pilot.resize_terminal(*other)
+            await seen.pass_time(0.0)
+        assert any("mine-6" in line and "████×·········" in line for line in seen.lines), "with what came after it"
 
 
 @SIZES
