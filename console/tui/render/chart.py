@@ -23,6 +23,7 @@ from console.tui.render.states import kv_band
 SMALLEST_WIDTH, SMALLEST_HEIGHT = 26, 4
 _SGR = re.compile(r"\x1b\[([0-9;]*)m")
 _AXIS = 2  # lines below the canvas
+_DOTS = 4  # of a line, one above the other
 _MARGINS = 10  # cells beside the canvas: both scales and their axes
 
 
@@ -51,7 +52,7 @@ def chart(samples: Sequence[Sample], span_s: float, width: int, height: int, loo
     tokens = [(x, mean) for x in range(0, len(samples), 2) if (mean := _mean_tokens(samples[x : x + 2])) is not None]
     if tokens:
         # The lowest line is that of nothing: whatever is more stands above it, below what a busier time left room for.
-        least = top / max(1, height - _AXIS - 1)
+        least = top * (_DOTS - 0.4) / (_DOTS * max(1, height - _AXIS) - 1)
         tokens = [(x, max(mean, least) if mean > 0 else 0.0) for x, mean in tokens]
         marker = inks.marker(look.palette.series, look.glyphs.sparse_marker)
         figure.draw(figure.signal([x for x, _ in tokens], [y for _, y in tokens], marker=marker, yside="right"))
