@@ -70,7 +70,7 @@ def wire_lines(path: str, body: Mapping[str, Any] | None, answer: WireAnswer, ro
         if name in answer.headers:
             yield fit(literal(f"< {name}: {answer.headers[name]}"), room)
     if not answer.events and answer.raw:
-        whole = wrap(literal(answer.raw.decode("utf-8", "replace")), room - 2)
+        whole = wrap(literal(_spaced(answer.raw)), room - 2)
         yield from (f"< {line}" for line in whole[:_WHOLE_LINES])
         if len(whole) > _WHOLE_LINES:
             yield f"  … {len(whole) - _WHOLE_LINES} lines more"
@@ -120,6 +120,14 @@ def _choice(choice: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(delta, dict) and "content" in delta:
         kept["delta"] = {"content": delta["content"], **delta}
     return kept
+
+
+def _spaced(raw: bytes) -> str:
+    """JSON with spaces, at which its lines can end."""
+    try:
+        return json.dumps(json.loads(raw), ensure_ascii=False)
+    except ValueError:
+        return raw.decode("utf-8", "replace")
 
 
 def _short(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -83,6 +83,21 @@ def test_an_answer_in_one_piece_is_its_body_and_a_long_prompt_its_beginning() ->
     ]
 
 
+def test_the_lines_of_an_answer_in_one_piece_end_between_its_words() -> None:
+    answer = WireAnswer()
+    answer.head(200, {}, answer.started)
+    answer.body(b'{"object":"text_completion","choices":[{"text":" of the way","finish_reason":"length"}]}', 0.0)
+    lines = list(wire_lines("/v1/completions", {}, answer, 56))
+    assert lines[-2:] == [
+        '< {"object": "text_completion", "choices": [{"text": "',
+        '< of the way", "finish_reason": "length"}]}',
+    ]
+    cut = WireAnswer()
+    cut.head(200, {}, cut.started)
+    cut.body(b'{"object": "te', 0.0)
+    assert list(wire_lines("/v1/completions", {}, cut, 56))[-1] == '< {"object": "te'
+
+
 def test_what_only_reads_has_no_body() -> None:
     lines = list(wire_lines("/v1/models", None, WireAnswer(), 75))
     assert lines == ["> GET /v1/models", "", "< no answer"]
