@@ -11,7 +11,7 @@ from console.tui.render.spans import Span, apart, width_of
 from control_plane.contracts.step import EngineStep, StepWaiting, TraceMode, TraceState
 
 _OLD_S = 2.0
-_NARROW = 70  # cells below which a trace is told only where something is missing
+_NARROW = 70  # cells below which a trace is told only where something is missing, and how much came after not at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def head(moment: Moment, behind: int | None, last: Age, trace: TraceState, width
     step = moment.step
     line: list[Span] = []
     if behind is not None:
-        later = f", {behind} before the end" if behind else ""
+        later = f", {behind} before the end" if behind and width >= _NARROW else ""
         line += [(f" ‖ step {step.step}", palette.watch), (later, palette.dim)]
     elif last.seconds >= _OLD_S:
         since = f", idle {age(last.seconds)}" if last.idle else f", {age(last.seconds)} ago"

