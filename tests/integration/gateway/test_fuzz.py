@@ -155,7 +155,7 @@ class Cut(httpx.AsyncByteStream):
     st.lists(st.integers(1, 60), min_size=1, max_size=6),
 )
 @BOUNDED
-def test_every_stream_has_the_grammar_and_the_official_client_reads_it_however_it_is_cut(
+def test_f5_every_stream_has_the_grammar_and_the_official_client_reads_it_however_it_is_cut(
     shared: Loop, chat: bool, steps: list[tuple[int, str]], fails: bool, usage: bool, choices: int, sizes: list[int]
 ) -> None:
     """F5."""
