@@ -197,8 +197,11 @@ class Wait:
     at_most_s: float = 0.0
 
     def told(self) -> str:
-        until = "wait until every call has ended"
-        return f"{until}, {self.at_most_s:g} s at most" if self.at_most_s else until
+        return (
+            f"wait {self.at_most_s:g} s, or until every call has ended"
+            if self.at_most_s
+            else "wait until every call has ended"
+        )
 
 
 @dataclass(frozen=True, slots=True)
