@@ -65,6 +65,10 @@ class Outcome:
     right: str
 
 
+LONGEST: Final = 32
+"""Characters of a number with its unit."""
+
+
 def letter(index: int) -> str:
     return ascii_lowercase[index]
 
@@ -89,7 +93,7 @@ def read_answer(step: Predict | Quiz, text: str) -> Value:
 
 def _number(typed: str, unit: str) -> float:
     """In the unit, whichever of its names stands behind; NaN for what is none."""
-    found = _NUMBER.fullmatch(typed)
+    found = _NUMBER.fullmatch(typed) if len(typed) <= LONGEST else None
     if found is None:
         return math.nan
     plain, named = found[1].replace(",", ""), found[2].strip().replace("μ", "µ")

@@ -6,11 +6,12 @@ import asyncio
 import sys
 from collections.abc import Callable, Iterable
 
+from console.learn.sandbox import SandboxGone
 from console.learn.screen import heading, names_command, outcome_lines, paragraph, question, title
 from console.learn.stage import PlatformStage
-from control_plane.contracts.errors import InvalidRequest
+from control_plane.contracts.errors import InferDeckError
 from lessons.model import Check, Do, Lesson, Observe, Predict, Quiz, Show
-from lessons.player import NotYet, Player, Reply, gives_away, unmet
+from lessons.player import Player, Reply, gives_away, unmet
 from lessons.progress import Progress, State
 
 Say = Callable[[str], None]
@@ -66,10 +67,10 @@ class LinePlayer:
                     self._say("")
                     self._say(f"Lesson {player.lesson.number} is done.{self._skipped()}")
                     return
-            except InvalidRequest as error:
-                self._say(f"   {error.message}")
-            except NotYet as error:
-                self._say(f"   {error.message}")
+            except SandboxGone:
+                raise
+            except InferDeckError as error:
+                self._say(f"   {error.message}" + (f" ({error.hint})" if error.hint else ""))
 
     def _prompt(self) -> str:
         waits = self._player.here.state is State.OPEN and self._at_end

@@ -51,6 +51,8 @@ def _gives_token(span: Span) -> bool:
 def _pieces(made: Made, came: float, ahead: float) -> Iterator[Piece]:
     answer = made.answer
     for told, at in answer.hops:
+        if "worker" not in told:
+            continue
         worker, router, gateway = (told[name] + came for name in ("worker", "router", "gateway"))
         yield Piece(int(told["tokens"]), at - answer.started, worker - ahead, router, gateway)
     if not made.shape.stream and answer.token_times:

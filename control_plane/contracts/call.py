@@ -99,6 +99,11 @@ class CallHandle(Protocol):
         """Where it runs now; empty while it waits."""
         ...
 
+    @property
+    def retries(self) -> int:
+        """How often it was lost or given back by a worker, with all its models."""
+        ...
+
     def cancel(self, reason: str, used: Callable[[int], None] | None = None) -> None:
         """The client left: stop the generation wherever it is. The sink hears nothing more. Idempotent.
 

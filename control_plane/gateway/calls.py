@@ -56,6 +56,7 @@ class Call:
         "_admission",
         "_api",
         "_ask",
+        "_attempts",
         "_choice",
         "_common",
         "_desk",
@@ -86,6 +87,7 @@ class Call:
         self._admission: Admission | None = None
         self._prompt_tokens = 0
         self._queued: list[Stage] = []
+        self._attempts = 0
         self._memory = CallMemory(desk.history, exchange, generation, api.name)
         self._waiter: Waiter | None = None
         self._job: Job[list[int]] | None = None
@@ -286,6 +288,7 @@ class Call:
             ),
             choice=choice if choice is not None and choice.reason else None,
             hops=generation.include_hops,
+            attempts=self._attempts,
         )
         self._sink = sink
         try:
@@ -323,8 +326,10 @@ class Call:
         self._sink = self._handle = self._watch = self._admission = None
         handle.cancel(FELL_BACK)
         sink.leave()
-        # One that comes back from a worker waits anew.
-        since, self._waited_since = max(self._tokenised_mono, watch.since), max(self._waited_since, watch.since)
+        self._attempts = handle.retries
+        since = max(self._tokenised_mono, watch.since)
+        if watch.returned:  # it waits anew
+            self._waited_since = since
         self._queued.append(Stage("queue", since - self._exchange.arrival_mono, time.monotonic() - since))
         if admission is not None:
             admission.settle(None)

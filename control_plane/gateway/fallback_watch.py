@@ -16,9 +16,10 @@ LOOK_AGAIN_S: Final = 1.0
 class FallbackWatch:
     """``begun`` tells whether the call's answer has: then the watch is over. ``waits``: whether no worker has the call
     now; one that has it may be lost. ``then`` hears once of another model to take. ``stop`` may be called at any
-    time. ``since``: from when on (monotonic) no worker has had the call, as far as was looked; 0 while one has."""
+    time. ``since``: from when on (monotonic) no worker has had the call, as far as was looked; 0 while one has.
+    ``returned``: one had it, as far as was looked."""
 
-    __slots__ = ("_ask", "_begun", "_choice", "_over", "_router", "_then", "_timer", "_waits", "since")
+    __slots__ = ("_ask", "_begun", "_choice", "_over", "_router", "_then", "_timer", "_waits", "returned", "since")
 
     def __init__(
         self,
@@ -36,7 +37,8 @@ class FallbackWatch:
         self._waits = waits
         self._then = then
         self._over = False
-        self.since = time.monotonic() if waits() else 0.0
+        self.returned = not waits()
+        self.since = 0.0 if self.returned else time.monotonic()
         self._timer = self._later()
 
     @classmethod
@@ -67,7 +69,7 @@ class FallbackWatch:
             self.since = self.since or time.monotonic()
             self._router.instead(self._ask, self._choice, self._found)
         else:
-            self.since = 0.0
+            self.since, self.returned = 0.0, True
             self._found(None)
 
     def _found(self, other: ModelChoice | None) -> None:

@@ -17,7 +17,8 @@ from control_plane.gateway.http.exchange import Exchange
 class HopEvents:
     """The events of ``events``, those with text with ``hops`` beside their choices: of the last token in it, when it
     left its worker, its router and this gateway, in seconds since the call came, each by that process's wall clock, and
-    how many ``tokens`` the answer had with it. ``since_unix`` is when the call came."""
+    how many ``tokens`` the answer had with it. ``since_unix`` is when the call came. ``way``: when it left the first
+    two, None where nobody said."""
 
     fixed = False
     after = ""
@@ -27,7 +28,7 @@ class HopEvents:
         self._since = since_unix
         self._clock = clock
         self.tokens = 0
-        self.worker_unix = self.router_unix = since_unix
+        self.way: tuple[float, float] | None = None
 
     def before(self, choice: int) -> str:
         return ""
@@ -53,8 +54,11 @@ class HopEvents:
         return self._events.failure(error)
 
     def _hops(self) -> str:
-        worker, router, here = (each - self._since for each in (self.worker_unix, self.router_unix, self._clock()))
-        return f'"hops":{{"tokens":{self.tokens},"worker":{worker:.6f},"router":{router:.6f},"gateway":{here:.6f}}}'
+        here, way = self._clock() - self._since, ""
+        if self.way is not None:
+            worker, router = (each - self._since for each in self.way)
+            way = f'"worker":{worker:.6f},"router":{router:.6f},'
+        return f'"hops":{{"tokens":{self.tokens},{way}"gateway":{here:.6f}}}'
 
 
 class HopStreamSink(StreamSink):
@@ -84,8 +88,7 @@ class HopStreamSink(StreamSink):
         self._way.append((worker_unix, router_unix))
 
     def _take(self, delta: Delta) -> None:
-        if self._way:
-            self._hops.worker_unix, self._hops.router_unix = self._way.popleft()
+        self._hops.way = self._way.popleft() if self._way else None
         self._hops.tokens = self.output_tokens
         super()._take(delta)
 

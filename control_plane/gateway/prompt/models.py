@@ -19,6 +19,8 @@ FRESH_S = 30.0
 _RETRY_S = 0.25
 _WARM_S = 1.0
 _COLD_S = 0.1
+_PATIENCE_S = 5.0
+"""A gateway does not wait longer for a model's tokenizer to be ready for the others."""
 
 Answer = Callable[[ModelPrompt | InferDeckError], None]
 
@@ -43,19 +45,25 @@ class ModelPrompts:
         self._waiters: dict[str, list[Waiter]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._tried: set[str] = set()
+        self._begun_at: dict[str, float] = {}
+        self._warming: set[str] = set()
         self._warm = False
 
     @property
     def warm(self) -> bool:
-        """Whether the tokenizer of each model that had workers at first was read, or could not be.
+        """Whether the tokenizer of each model that had workers at first was read, or could not be, or takes too long.
 
         Reading one holds the interpreter for a fifth of a second or more, in whatever thread: until then a call's first
         token would wait for it. A model that comes later makes nothing cold again.
         """
         if not self._warm:
             served = [model.name for model in self._router.models() if model.ready_workers]
-            self._warm = bool(served) and self._tried.issuperset(served)
+            self._warm = bool(served) and all(map(self._is_over, served))
         return self._warm
+
+    def _is_over(self, model: str) -> bool:
+        now = time.monotonic()
+        return model in self._tried or now - self._begun_at.get(model, now) > _PATIENCE_S
 
     @property
     def waiting(self) -> int:
@@ -82,8 +90,10 @@ class ModelPrompts:
             waiters.remove(waiter)
             if not waiters:
                 del self._waiters[model]
-                if model not in self._by_model and (task := self._tasks.pop(model, None)) is not None:
-                    task.cancel()
+                if model not in self._by_model and model not in self._warming:
+                    task = self._tasks.pop(model, None)
+                    if task is not None:
+                        task.cancel()
 
     async def keep_warm(self) -> None:
         """Load the tokenizers of models that have workers before anyone asks; until cancelled."""
@@ -92,6 +102,7 @@ class ModelPrompts:
             for model in self._router.models():
                 tried_at = self._asked_at.get(model.name, -FRESH_S)
                 if model.ready_workers and model.name not in self._by_model and now - tried_at >= FRESH_S:
+                    self._warming.add(model.name)
                     self._load(model.name)
             await asyncio.sleep(_WARM_S if self.warm else _COLD_S)
 
@@ -107,6 +118,7 @@ class ModelPrompts:
 
     def _load(self, model: str) -> None:
         if model not in self._tasks:
+            self._begun_at.setdefault(model, time.monotonic())
             self._tasks[model] = asyncio.get_running_loop().create_task(self._search(model))
 
     async def _search(self, model: str) -> None:
@@ -115,6 +127,7 @@ class ModelPrompts:
                 try:
                     found = await self._fetch(model)
                 except Unavailable as error:
+                    self._tried.add(model)
                     if not self._give_up(model, error):
                         await asyncio.sleep(_RETRY_S)
                         continue
@@ -132,6 +145,7 @@ class ModelPrompts:
                 self._tried.add(model)
                 return
         finally:
+            self._warming.discard(model)
             if self._tasks.get(model) is asyncio.current_task():
                 del self._tasks[model]
 

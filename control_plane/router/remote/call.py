@@ -60,6 +60,10 @@ class RemoteCall:
         self.over = False
         self.first_mono = 0.0
 
+    @property
+    def retries(self) -> int:
+        return self.attempts
+
     def cancel(self, reason: str, used: Callable[[int], None] | None = None) -> None:
         self._owner.left(self, reason, used)
 

@@ -329,8 +329,10 @@ async def test_what_a_call_was_at_a_worker_it_has_not_waited() -> None:
         await asyncio.sleep(1.5 * LOOK_AGAIN_S)
         router.sick.add(MODEL)
         router.submitted[0].handle.worker_id = ""
+        router.submitted[0].handle.retries = 1
         await until(lambda: len(router.submitted) == 2)
         call = router.submitted[1].call
+        assert call.attempts == 1, "another model is no new beginning for a call that its workers die of"
         assert call.queue_timeout_s is not None
         assert call.queue_timeout_s > 0.0
         [waited] = [stage for stage in call.stages if stage.name == "queue"]

@@ -68,6 +68,7 @@ def exchange_on(wire: Wire, **fields: Any) -> Exchange:
 class StubHandle:
     def __init__(self) -> None:
         self.worker_id = "w-1"
+        self.retries = 0
         self.cancelled: list[str] = []
         self.used: Callable[[int], None] | None = None
 

@@ -9,7 +9,7 @@ from control_plane.contracts.worker import Delta, Done, Finish, FinishReason
 from control_plane.gateway.answer.events import ChatEvents, CompletionEvents, Events
 from control_plane.gateway.answer.heading import Heading
 from control_plane.gateway.answer.hops import HopEvents, HopStreamSink, KeptHopStreamSink
-from control_plane.gateway.answer.sinks import Sink, StreamSink
+from control_plane.gateway.answer.sinks import StreamSink
 from tests.unit.gateway.fakes import Wire, exchange_on
 from tests.unit.gateway.test_sinks import Owner
 
@@ -105,6 +105,7 @@ def test_what_is_kept_is_the_text() -> None:
     rig = Rig(ChatEvents(HEADING, with_usage=False), KeptHopStreamSink, turn)
     rig.passed(1000.25, 1000.5)
     rig.sink.delta(Delta(0, (2,), "a"))
+    rig.passed(1001.25, 1001.5)
     rig.sink.delta(END)
     assert turn.texts == ["a", "c"]
     assert hops(rig)[0] == (1, 0.25, 0.5)
@@ -112,6 +113,21 @@ def test_what_is_kept_is_the_text() -> None:
 
 def test_the_gateways_own_time_is_that_of_the_event() -> None:
     events = HopEvents(ChatEvents(HEADING, with_usage=False), 10.0, clock=lambda: 10.125)
+    events.way = (10.0, 10.0625)
     event = json.loads(events.with_logprobs(0, "x", ()).removeprefix("data: "))
-    assert event["hops"]["gateway"] == 0.125
-    assert isinstance(Rig(events, StreamSink).sink, Sink)
+    assert event["hops"] == {"tokens": 0, "worker": 0.0, "router": 0.0625, "gateway": 0.125}
+
+
+def test_of_a_way_that_no_router_tells_nothing_is_said() -> None:
+    """Not the times of the token before, which another router told."""
+    rig = Rig(ChatEvents(HEADING, with_usage=False))
+    rig.sink.delta(Delta(0, (2,), "a"))
+    rig.passed(1000.25, 1000.5)
+    rig.sink.delta(Delta(0, (2,), "b"))
+    rig.sink.delta(END)
+    told = [event["hops"] for event in rig.events if "hops" in event]
+    assert [set(each) for each in told] == [
+        {"tokens", "gateway"},
+        {"tokens", "worker", "router", "gateway"},
+        {"tokens", "gateway"},
+    ]

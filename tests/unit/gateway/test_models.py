@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from control_plane.contracts.call import TokenizerBundle
 from control_plane.contracts.errors import DropReason, InferDeckError, InternalError, NotFound, Unavailable
 from control_plane.gateway.prompt import models
 from control_plane.gateway.prompt.model_prompt import ModelPrompt
@@ -171,11 +172,47 @@ async def test_a_gateway_is_not_ready_before_it_has_read_the_tokenizers_of_all_m
     prompts.wait("m", Waiter(lambda _: None, 0.0))
     await until(lambda: prompts.get("m"))
     assert not prompts.warm
-    warming = asyncio.create_task(prompts.keep_warm())
+    prompts.wait("n", Waiter(lambda _: None, time.monotonic() + 60.0))
     await until(lambda: prompts.warm)
     router.bundles["later"] = LOADING
     assert prompts.warm
+
+
+async def test_a_model_whose_tokenizer_takes_too_long_keeps_no_gateway_from_the_others(
+    router: StubRouter, prompts: ModelPrompts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(model: str) -> TokenizerBundle:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(router, "tokenizer_files", never)
+    monkeypatch.setattr(models, "_PATIENCE_S", 0.05)
+    warming = asyncio.create_task(prompts.keep_warm())
+    await asyncio.sleep(0.02)
+    assert not prompts.warm
+    await until(lambda: prompts.warm)
     warming.cancel()
+
+
+async def test_who_leaves_does_not_end_what_the_gateway_reads_for_itself(
+    router: StubRouter, prompts: ModelPrompts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, go = router.tokenizer_files, asyncio.Event()
+
+    async def slow(model: str) -> TokenizerBundle:
+        await go.wait()
+        return await files(model)
+
+    monkeypatch.setattr(router, "tokenizer_files", slow)
+    warming = asyncio.create_task(prompts.keep_warm())
+    await asyncio.sleep(0.02)
+    waiter = Waiter(lambda _: None, time.monotonic() + 60.0)
+    prompts.wait("m", waiter)
+    prompts.leave("m", waiter)
+    warming.cancel()
+    go.set()
+    await until(lambda: prompts.get("m"))
+    assert router.asked == ["m"]
 
 
 @pytest.mark.parametrize("refused", [True, False])
