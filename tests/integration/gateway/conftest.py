@@ -10,6 +10,7 @@ import uvloop
 from tests.integration.gateway.rig import Rig, gateway
 from tests.integration.gateway.store import keeping
 from tests.postgres import Postgres
+from tests.unit.gateway.fakes import until
 
 
 def pytest_asyncio_loop_factories(
@@ -21,7 +22,9 @@ def pytest_asyncio_loop_factories(
 
 @pytest.fixture
 async def rig() -> AsyncIterator[Rig]:
+    """One that is ready: it has read its tokenizers."""
     async with gateway() as rig:
+        await until(lambda: rig.gateway.stats().ready)
         yield rig
 
 
