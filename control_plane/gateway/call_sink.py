@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from control_plane.gateway.answer.heading import Heading
-from control_plane.gateway.answer.hops import HopStreamSink, KeptHopStreamSink
-from control_plane.gateway.answer.sinks import Kept, KeptStreamSink, Owner, PlainSink, Sink, StreamSink, Tally
+from control_plane.gateway.answer.hops import HopEvents, HopStreamSink, KeptHopStreamSink
+from control_plane.gateway.answer.plain_sink import PlainSink
+from control_plane.gateway.answer.sink import Kept, Owner, Shape, Sink, Tally
+from control_plane.gateway.answer.stream_sink import KeptStreamSink, StreamSink
 from control_plane.gateway.api import Api
 from control_plane.gateway.http.exchange import Exchange
 from control_plane.gateway.prompt.model_prompt import ModelPrompt
@@ -27,26 +29,13 @@ def make_sink(
         generation.model,
         "fp_" + prompt.hash[:10],
     )
-    logprobs = "logprobs" in generation.sampling
-    if generation.stream:
-        plain, kept = (HopStreamSink, KeptHopStreamSink) if generation.include_hops else (StreamSink, KeptStreamSink)
-        return (plain if turn is None else kept)(
-            owner,
-            exchange,
-            api.events(heading, generation, prompt),
-            tally,
-            logprobs=logprobs,
-            control_ids=prompt.control_ids,
-            choices=generation.choices,
-            turn=turn,
+    shape = Shape(generation.choices, "logprobs" in generation.sampling, prompt.control_ids)
+    if not generation.stream:
+        return PlainSink(
+            owner, exchange, api.body(heading, generation, prompt), tally, shape, logprobs=api.logprobs, turn=turn
         )
-    return PlainSink(
-        owner,
-        exchange,
-        api.body(heading, generation, prompt),
-        tally,
-        logprobs=api.logprobs if logprobs else None,
-        control_ids=prompt.control_ids,
-        choices=generation.choices,
-        turn=turn,
-    )
+    events = api.events(heading, generation, prompt)
+    if generation.include_hops:
+        hops = HopEvents(events, exchange.arrival_unix)
+        return (HopStreamSink if turn is None else KeptHopStreamSink)(owner, exchange, hops, tally, shape, turn)
+    return (StreamSink if turn is None else KeptStreamSink)(owner, exchange, events, tally, shape, turn)

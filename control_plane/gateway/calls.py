@@ -25,7 +25,7 @@ from control_plane.contracts.fleet import Stage
 from control_plane.contracts.model_choice import ModelChoice
 from control_plane.contracts.policy import DEFAULT_TENANT
 from control_plane.contracts.worker import Delta, Done, Finish, FinishReason, Sampling
-from control_plane.gateway.answer.sinks import CLIENT_LEFT, Sink
+from control_plane.gateway.answer.sink import CLIENT_LEFT, Sink
 from control_plane.gateway.api import Api
 from control_plane.gateway.call_sink import make_sink
 from control_plane.gateway.desk import Desk
@@ -37,6 +37,7 @@ from control_plane.gateway.limits.limiter import Admission
 from control_plane.gateway.limits.spending import before_tokenising, charge, counts_as_request, reservation, wish_of
 from control_plane.gateway.model_door import ask_of, choice_lines
 from control_plane.gateway.model_fit import check_vocabulary, output_room
+from control_plane.gateway.patience import Patience
 from control_plane.gateway.prompt.lanes import Job
 from control_plane.gateway.prompt.model_prompt import ModelPrompt
 from control_plane.gateway.prompt.models import Waiter
@@ -56,7 +57,6 @@ class Call:
         "_admission",
         "_api",
         "_ask",
-        "_attempts",
         "_choice",
         "_common",
         "_desk",
@@ -66,12 +66,11 @@ class Call:
         "_handle",
         "_job",
         "_memory",
+        "_patience",
         "_prompt_tokens",
-        "_queued",
         "_sink",
         "_tokenise_mono",
         "_tokenised_mono",
-        "_waited_since",
         "_waiter",
         "_watch",
     )
@@ -86,14 +85,13 @@ class Call:
         self._common = exchange.common
         self._admission: Admission | None = None
         self._prompt_tokens = 0
-        self._queued: list[Stage] = []
-        self._attempts = 0
+        self._patience = Patience(exchange.grant.queue_deadline_s, exchange.arrival_mono)
         self._memory = CallMemory(desk.history, exchange, generation, api.name)
         self._waiter: Waiter | None = None
         self._job: Job[list[int]] | None = None
         self._sink: Sink | None = None
         self._handle: CallHandle | None = None
-        self._tokenise_mono = self._tokenised_mono = self._waited_since = 0.0
+        self._tokenise_mono = self._tokenised_mono = 0.0
         self._watch: FallbackWatch | None = None
         self._ended = False
 
@@ -270,7 +268,7 @@ class Call:
             arrival_mono=exchange.arrival_mono,
             # The one place where a tier's priority (higher is served first) becomes an engine's (lower is).
             priority=-grant.priority,
-            queue_timeout_s=self._deadline_left(),
+            queue_timeout_s=self._patience.left_s(),
             service=grant.service,
             flow=flow_of(grant.tenant),
             # Calls of a tenant share cached prefixes with each other, and with nobody else.
@@ -281,14 +279,14 @@ class Call:
             traceparent=traceparent_of(exchange.fields),
             stages=(
                 Stage("auth", 0.0, exchange.auth_s),
-                *self._queued,
+                *self._patience.stages,
                 Stage(
                     "tokenise", self._tokenise_mono - exchange.arrival_mono, self._tokenised_mono - self._tokenise_mono
                 ),
             ),
             choice=choice if choice is not None and choice.reason else None,
             hops=generation.include_hops,
-            attempts=self._attempts,
+            attempts=self._patience.attempts,
         )
         self._sink = sink
         try:
@@ -301,12 +299,6 @@ class Call:
         if not self._ended and choice is not None:
             begun, waits = partial(self._begun, sink), partial(self._waits, sink)
             self._watch = FallbackWatch.of(desk.router, self._ask, choice, begun, waits, self._fall_back)
-
-    def _deadline_left(self) -> float | None:
-        """How long it may wait for a worker: as long as its tier says, of all its models together."""
-        whole, now = self._exchange.grant.queue_deadline_s, time.monotonic()
-        self._waited_since = self._waited_since or now
-        return whole if whole is None else max(0.0, whole - (now - self._waited_since))
 
     def _begun(self, sink: Sink) -> bool:
         """Whether something of its answer has come, an end included."""
@@ -326,11 +318,7 @@ class Call:
         self._sink = self._handle = self._watch = self._admission = None
         handle.cancel(FELL_BACK)
         sink.leave()
-        self._attempts = handle.retries
-        since = max(self._tokenised_mono, watch.since)
-        if watch.returned:  # it waits anew
-            self._waited_since = since
-        self._queued.append(Stage("queue", since - self._exchange.arrival_mono, time.monotonic() - since))
+        self._patience.leaves(max(self._tokenised_mono, watch.since), handle.retries, anew=watch.returned)
         if admission is not None:
             admission.settle(None)
         self._memory.answered_by(choice.model)

@@ -10,15 +10,13 @@ from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.worker import Delta, Done, TokenLogprob
 from control_plane.gateway.answer.events import Events
 from control_plane.gateway.answer.json_text import quoted
-from control_plane.gateway.answer.sinks import Kept, KeptStreamSink, Owner, StreamSink, Tally
-from control_plane.gateway.http.exchange import Exchange
+from control_plane.gateway.answer.stream_sink import KeptStreamSink, StreamSink
 
 
 class HopEvents:
     """The events of ``events``, those with text with ``hops`` beside their choices: of the last token in it, when it
     left its worker, its router and this gateway, in seconds since the call came, each by that process's wall clock, and
-    how many ``tokens`` the answer had with it. ``since_unix`` is when the call came. ``way``: when it left the first
-    two, None where nobody said."""
+    how many ``tokens`` the answer had with it. ``since_unix`` is when the call came."""
 
     fixed = False
     after = ""
@@ -27,8 +25,18 @@ class HopEvents:
         self._events = events
         self._since = since_unix
         self._clock = clock
-        self.tokens = 0
-        self.way: tuple[float, float] | None = None
+        self._ways: deque[tuple[float, float]] = deque()
+        self._way: tuple[float, float] | None = None
+        self._tokens = 0
+
+    def passed(self, worker_unix: float, router_unix: float) -> None:
+        """When the next delta that is not told of yet left the first two. Without this they are not told."""
+        self._ways.append((worker_unix, router_unix))
+
+    def next(self, tokens: int) -> None:
+        """The next delta's events are made now; the answer has ``tokens`` with it."""
+        self._way = self._ways.popleft() if self._ways else None
+        self._tokens = tokens
 
     def before(self, choice: int) -> str:
         return ""
@@ -55,45 +63,26 @@ class HopEvents:
 
     def _hops(self) -> str:
         here, way = self._clock() - self._since, ""
-        if self.way is not None:
-            worker, router = (each - self._since for each in self.way)
+        if self._way is not None:
+            worker, router = (each - self._since for each in self._way)
             way = f'"worker":{worker:.6f},"router":{router:.6f},'
-        return f'"hops":{{"tokens":{self.tokens},{way}"gateway":{here:.6f}}}'
+        return f'"hops":{{"tokens":{self._tokens},{way}"gateway":{here:.6f}}}'
 
 
-class HopStreamSink(StreamSink):
+class HopStreamSink(StreamSink[HopEvents]):
     """Hears of each delta's way before it comes."""
 
-    __slots__ = ("_hops", "_way")
-
-    def __init__(
-        self,
-        owner: Owner,
-        exchange: Exchange,
-        events: Events,
-        tally: Tally,
-        *,
-        logprobs: bool,
-        control_ids: frozenset[int],
-        choices: int,
-        turn: Kept | None = None,
-    ) -> None:
-        self._hops = HopEvents(events, exchange.arrival_unix)
-        self._way: deque[tuple[float, float]] = deque()
-        super().__init__(
-            owner, exchange, self._hops, tally, logprobs=logprobs, control_ids=control_ids, choices=choices, turn=turn
-        )
+    __slots__ = ()
 
     def passed(self, worker_unix: float, router_unix: float) -> None:
-        self._way.append((worker_unix, router_unix))
+        self._events.passed(worker_unix, router_unix)
 
     def _take(self, delta: Delta) -> None:
-        self._hops.way = self._way.popleft() if self._way else None
-        self._hops.tokens = self.output_tokens
+        self._events.next(self.output_tokens)
         super()._take(delta)
 
 
-class KeptHopStreamSink(HopStreamSink, KeptStreamSink):
+class KeptHopStreamSink(HopStreamSink, KeptStreamSink[HopEvents]):
     """Keeps each piece of text before it is sent."""
 
     __slots__ = ()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from control_plane.contracts.conversation import Item, Turn, TurnStatus
 from control_plane.contracts.errors import InferDeckError, NotFound
-from control_plane.gateway.answer.sinks import CLIENT_LEFT
+from control_plane.gateway.answer.sink import CLIENT_LEFT
 from control_plane.gateway.history.history import History
 from control_plane.gateway.history.kept_turn import KeptTurn
 from control_plane.gateway.http.exchange import Exchange

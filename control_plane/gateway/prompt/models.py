@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable
 
@@ -35,18 +36,48 @@ class Waiter:
         self.deadline = deadline
 
 
+class _Search:
+    """One model's tokenizer: what is known of it, and who waits for it. ``asked_mono``: when a worker was last heard
+    about it, ``begun_mono``: first asked. ``tried``: somebody has answered; ``kept``: it goes on without anyone who
+    waits."""
+
+    __slots__ = ("asked_mono", "begun_mono", "kept", "prompt", "task", "tried", "waiters")
+
+    def __init__(self) -> None:
+        self.prompt: ModelPrompt | None = None
+        self.waiters: list[Waiter] = []
+        self.task: asyncio.Task[None] | None = None
+        self.asked_mono = -math.inf
+        self.begun_mono = math.inf
+        self.tried = self.kept = False
+
+    def answer(self, answer: ModelPrompt | InferDeckError) -> None:
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            waiter.answer(answer)
+
+    def give_up(self, error: Unavailable) -> bool:
+        """Fail the waiters whose time is up; True when none is left."""
+        now = time.monotonic()
+        over = [waiter for waiter in self.waiters if waiter.deadline <= now]
+        self.waiters = [waiter for waiter in self.waiters if waiter.deadline > now]
+        for waiter in over:
+            waiter.answer(error)
+        return not self.waiters
+
+    def end(self) -> None:
+        self.kept = False
+        if self.task is not None:
+            self.task.cancel()
+            self.task = None
+
+
 class ModelPrompts:
     """Everything runs on the event loop, save the reading of files."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
-        self._by_model: dict[str, ModelPrompt] = {}
-        self._asked_at: dict[str, float] = {}
-        self._waiters: dict[str, list[Waiter]] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._tried: set[str] = set()
-        self._begun_at: dict[str, float] = {}
-        self._warming: set[str] = set()
+        self._searches: dict[str, _Search] = {}
         self._warm = False
 
     @property
@@ -62,112 +93,95 @@ class ModelPrompts:
         return self._warm
 
     def _is_over(self, model: str) -> bool:
-        now = time.monotonic()
-        return model in self._tried or now - self._begun_at.get(model, now) > _PATIENCE_S
+        search = self._searches.get(model)
+        return search is not None and (search.tried or time.monotonic() - search.begun_mono > _PATIENCE_S)
 
     @property
     def waiting(self) -> int:
         """Calls held because their model's tokenizer is not known yet."""
-        return sum(map(len, self._waiters.values()))
+        return sum(len(search.waiters) for search in self._searches.values())
 
     def get(self, model: str) -> ModelPrompt | None:
         """What is known now; one that is not fresh is asked for again beside that."""
-        known = self._by_model.get(model)
-        if known is not None and time.monotonic() - self._asked_at[model] > FRESH_S:
-            self._asked_at[model] = time.monotonic()
-            self._load(model)
-        return known
+        search = self._searches.get(model)
+        if search is None:
+            return None
+        if search.prompt is not None and time.monotonic() - search.asked_mono > FRESH_S:
+            search.asked_mono = time.monotonic()
+            self._begin(model, search)
+        return search.prompt
 
     def wait(self, model: str, waiter: Waiter) -> None:
         """Answer the waiter when a worker has given the files, or with the reason when none does in time."""
-        self._waiters.setdefault(model, []).append(waiter)
-        self._load(model)
+        search = self._searches.setdefault(model, _Search())
+        search.waiters.append(waiter)
+        self._begin(model, search)
 
     def leave(self, model: str, waiter: Waiter) -> None:
         """The waiter's call has ended; the last one to leave ends the search."""
-        waiters = self._waiters.get(model)
-        if waiters is not None and waiter in waiters:
-            waiters.remove(waiter)
-            if not waiters:
-                del self._waiters[model]
-                if model not in self._by_model and model not in self._warming:
-                    task = self._tasks.pop(model, None)
-                    if task is not None:
-                        task.cancel()
+        search = self._searches.get(model)
+        if search is not None and waiter in search.waiters:
+            search.waiters.remove(waiter)
+            if not search.waiters and search.prompt is None and not search.kept:
+                search.end()
+                self._forget(model, search)
 
     async def keep_warm(self) -> None:
         """Load the tokenizers of models that have workers before anyone asks; until cancelled."""
         while True:
             now = time.monotonic()
             for model in self._router.models():
-                tried_at = self._asked_at.get(model.name, -FRESH_S)
-                if model.ready_workers and model.name not in self._by_model and now - tried_at >= FRESH_S:
-                    self._warming.add(model.name)
-                    self._load(model.name)
+                if model.ready_workers:
+                    search = self._searches.setdefault(model.name, _Search())
+                    if search.prompt is None and now - search.asked_mono >= FRESH_S:
+                        search.kept = True
+                        self._begin(model.name, search)
             await asyncio.sleep(_WARM_S if self.warm else _COLD_S)
 
     def give_up(self, error: InferDeckError) -> None:
         """Nobody waits any longer; those who do are told this."""
-        for model in tuple(self._waiters):
-            self._answer(model, error)
+        for search in tuple(self._searches.values()):
+            search.answer(error)
 
     def stop(self) -> None:
-        for task in self._tasks.values():
-            task.cancel()
-        self._tasks.clear()
+        for search in self._searches.values():
+            search.end()
 
-    def _load(self, model: str) -> None:
-        if model not in self._tasks:
-            self._begun_at.setdefault(model, time.monotonic())
-            self._tasks[model] = asyncio.get_running_loop().create_task(self._search(model))
+    def _begin(self, model: str, search: _Search) -> None:
+        if search.task is None:
+            search.begun_mono = min(search.begun_mono, time.monotonic())
+            search.task = asyncio.get_running_loop().create_task(self._seek(model, search))
 
-    async def _search(self, model: str) -> None:
+    async def _seek(self, model: str, search: _Search) -> None:
+        while isinstance(answer := await self._fetch(model), Unavailable):
+            search.tried = True
+            if search.give_up(answer):
+                break
+            await asyncio.sleep(_RETRY_S)
+        else:
+            search.asked_mono = time.monotonic()
+        # Over before anyone is answered: who hears of a failure may wait once more.
+        search.task, search.kept, search.tried = None, False, True
+        if isinstance(answer, ModelPrompt):
+            search.prompt = answer
+        search.answer(answer)
+        self._forget(model, search)
+
+    async def _fetch(self, model: str) -> ModelPrompt | InferDeckError:
         try:
-            while True:
-                try:
-                    found = await self._fetch(model)
-                except Unavailable as error:
-                    self._tried.add(model)
-                    if not self._give_up(model, error):
-                        await asyncio.sleep(_RETRY_S)
-                        continue
-                except InferDeckError as error:
-                    self._asked_at[model] = time.monotonic()
-                    self._answer(model, error)
-                except Exception as error:
-                    self._asked_at[model] = time.monotonic()
-                    log.error("the tokenizer of %s cannot be used", model, exc_info=error)
-                    self._answer(model, InternalError("This model's tokenizer cannot be used."))
-                else:
-                    self._by_model[model] = found
-                    self._asked_at[model] = time.monotonic()
-                    self._answer(model, found)
-                self._tried.add(model)
-                return
-        finally:
-            self._warming.discard(model)
-            if self._tasks.get(model) is asyncio.current_task():
-                del self._tasks[model]
+            bundle = await self._router.tokenizer_files(model)
+            for known in [search.prompt for search in self._searches.values()]:
+                if known is not None and known.hash == bundle.hash and known.max_context == bundle.max_context:
+                    return known
+            return await asyncio.to_thread(ModelPrompt, bundle)
+        except InferDeckError as error:
+            return error
+        except Exception as error:
+            log.error("the tokenizer of %s cannot be used", model, exc_info=error)
+            return InternalError("This model's tokenizer cannot be used.")
 
-    async def _fetch(self, model: str) -> ModelPrompt:
-        bundle = await self._router.tokenizer_files(model)
-        for known in self._by_model.values():
-            if known.hash == bundle.hash and known.max_context == bundle.max_context:
-                return known
-        return await asyncio.to_thread(ModelPrompt, bundle)
-
-    def _give_up(self, model: str, error: Unavailable) -> bool:
-        """Fail the waiters whose time is up; True when none is left."""
-        now = time.monotonic()
-        waiters = self._waiters.pop(model, [])
-        patient = [waiter for waiter in waiters if waiter.deadline > now]
-        if patient:
-            self._waiters[model] = patient
-        for waiter in waiters:
-            if waiter.deadline <= now:
-                waiter.answer(error)
-        return not patient
-
-    def _answer(self, model: str, answer: ModelPrompt | InferDeckError) -> None:
-        for waiter in self._waiters.pop(model, []):
-            waiter.answer(answer)
+    def _forget(self, model: str, search: _Search) -> None:
+        """Names that a caller made up are not kept."""
+        idle = search.prompt is None and search.task is None and not search.waiters
+        if idle and all(served.name != model for served in self._router.models()):
+            self._searches.pop(model, None)

@@ -9,7 +9,8 @@ from control_plane.contracts.worker import Delta, Done, Finish, FinishReason
 from control_plane.gateway.answer.events import ChatEvents, CompletionEvents, Events
 from control_plane.gateway.answer.heading import Heading
 from control_plane.gateway.answer.hops import HopEvents, HopStreamSink, KeptHopStreamSink
-from control_plane.gateway.answer.sinks import StreamSink
+from control_plane.gateway.answer.sink import Shape
+from control_plane.gateway.answer.stream_sink import StreamSink
 from tests.unit.gateway.fakes import Wire, exchange_on
 from tests.unit.gateway.test_sinks import Owner
 
@@ -17,23 +18,26 @@ HEADING = Heading("id", 1, "m", "fp")
 END = Delta(0, (4,), "c", finish=Finish(FinishReason.LENGTH, 3), done=Done(3, 0, 3))
 
 
+SHAPE = Shape(1, logprobs=False, control_ids=frozenset())
+
+
 class Rig:
-    def __init__(self, events: Events, kind: type[StreamSink] = HopStreamSink, turn: Any = None) -> None:
+    def __init__(self, events: Events, kind: type[HopStreamSink] = HopStreamSink, turn: Any = None) -> None:
         self.wire = Wire()
         self.exchange = exchange_on(self.wire)
-        self.exchange.arrival_unix = 1000.0
-        self.sink = kind(
-            Owner(), self.exchange, events, Owner(), logprobs=False, control_ids=frozenset(), choices=1, turn=turn
-        )
+        self.sink = kind(Owner(), self.exchange, HopEvents(events, 1000.0), Owner(), SHAPE, turn)
 
     def passed(self, *times: float) -> None:
-        assert isinstance(self.sink, HopStreamSink)
         self.sink.passed(*times)
 
     @property
     def events(self) -> list[Any]:
-        blocks = self.wire.data.partition(b"\r\n\r\n")[2].split(b"\n\n")
-        return [json.loads(block.removeprefix(b"data: ")) for block in blocks if block and b"[DONE]" not in block]
+        return events_on(self.wire)
+
+
+def events_on(wire: Wire) -> list[Any]:
+    blocks = wire.data.partition(b"\r\n\r\n")[2].split(b"\n\n")
+    return [json.loads(block.removeprefix(b"data: ")) for block in blocks if block and b"[DONE]" not in block]
 
 
 def hops(rig: Rig) -> list[tuple[int, float, float]]:
@@ -63,11 +67,13 @@ def test_but_for_that_it_is_the_same_stream() -> None:
         lambda: CompletionEvents(HEADING, with_usage=True),
         lambda: CompletionEvents(HEADING, with_usage=False, echo="before"),
     ):
-        asked, plain = Rig(make()), Rig(make(), StreamSink)
-        for rig in (asked, plain):
-            for delta in (Delta(0, (2,), "a\n"), Delta(0, (3,), ""), END):
-                rig.sink.delta(delta)
-        assert [{name: event[name] for name in event if name != "hops"} for event in asked.events] == plain.events
+        asked, wire = Rig(make()), Wire()
+        plain = StreamSink(Owner(), exchange_on(wire), make(), Owner(), SHAPE)
+        for delta in (Delta(0, (2,), "a\n"), Delta(0, (3,), ""), END):
+            asked.sink.delta(delta)
+            plain.delta(delta)
+        told = [{name: event[name] for name in event if name != "hops"} for event in asked.events]
+        assert told == events_on(wire)
 
 
 def test_a_slow_reader_gets_the_way_of_the_last_token() -> None:
@@ -113,9 +119,10 @@ def test_what_is_kept_is_the_text() -> None:
 
 def test_the_gateways_own_time_is_that_of_the_event() -> None:
     events = HopEvents(ChatEvents(HEADING, with_usage=False), 10.0, clock=lambda: 10.125)
-    events.way = (10.0, 10.0625)
+    events.passed(10.0, 10.0625)
+    events.next(1)
     event = json.loads(events.with_logprobs(0, "x", ()).removeprefix("data: "))
-    assert event["hops"] == {"tokens": 0, "worker": 0.0, "router": 0.0625, "gateway": 0.125}
+    assert event["hops"] == {"tokens": 1, "worker": 0.0, "router": 0.0625, "gateway": 0.125}
 
 
 def test_of_a_way_that_no_router_tells_nothing_is_said() -> None:

@@ -228,3 +228,39 @@ async def test_a_model_whose_tokenizer_is_broken_is_not_tried_again_all_the_time
     await asyncio.sleep(0.05)
     assert router.asked.count("m") == 1
     warming.cancel()
+
+
+async def test_who_hears_of_a_failure_may_wait_once_more(router: StubRouter, prompts: ModelPrompts) -> None:
+    router.bundles["m"] = NotFound("no", reason=DropReason.MODEL_NOT_FOUND, param="model")
+    answers = Answers()
+
+    def again(refused: ModelPrompt | InferDeckError) -> None:
+        router.bundles["m"] = bundle()
+        prompts.wait("m", answers.waiter())
+
+    prompts.wait("m", Waiter(again, time.monotonic() + 60.0))
+    await answers.wait()
+    assert isinstance(answers.all[0], ModelPrompt)
+
+
+async def test_names_that_a_caller_made_up_are_not_kept(
+    router: StubRouter, prompts: ModelPrompts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unknown(model: str) -> TokenizerBundle:
+        if model == "starting":
+            raise LOADING
+        raise NotFound("no", reason=DropReason.MODEL_NOT_FOUND, param="model")
+
+    monkeypatch.setattr(router, "tokenizer_files", unknown)
+    answers = Answers()
+    for number in range(3):
+        prompts.wait(f"made-up-{number}", answers.waiter())
+    await answers.wait(3)
+    leaver = answers.waiter()
+    prompts.wait("starting", leaver)
+    await asyncio.sleep(0.02)
+    prompts.leave("starting", leaver)
+    assert prompts._searches == {}
+    prompts.wait("m", answers.waiter())
+    await answers.wait(4)
+    assert list(prompts._searches) == ["m"], "it is served, and was asked for"

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 from control_plane.contracts.errors import WorkerLost
 from control_plane.contracts.worker import Delta, Done, Finish, FinishReason, TokenLogprob
-from control_plane.gateway.answer import sinks
+from control_plane.gateway.answer import stream_sink
 from control_plane.gateway.answer.bodies import chat_body
 from control_plane.gateway.answer.events import ChatEvents
 from control_plane.gateway.answer.heading import Heading
 from control_plane.gateway.answer.logprobs import ChatLogprobs
-from control_plane.gateway.answer.sinks import PlainSink, StreamSink
+from control_plane.gateway.answer.plain_sink import PlainSink
+from control_plane.gateway.answer.sink import Shape
+from control_plane.gateway.answer.stream_sink import StreamSink
 from tests.unit.gateway.fakes import Wire, exchange_on
 
 HEADING = Heading("id", 1, "m", "fp")
@@ -44,16 +46,15 @@ class Rig:
         self.wire = Wire()
         self.exchange = exchange_on(self.wire)
         self.owner = Owner()
-        self.sink: StreamSink | PlainSink
+        self.sink: StreamSink[ChatEvents] | PlainSink
+        shape = Shape(choices, logprobs, frozenset({2}))
         if stream:
             self.sink = StreamSink(
                 self.owner,
                 self.exchange,
                 ChatEvents(HEADING, with_usage=usage),
                 self.owner,
-                logprobs=logprobs,
-                control_ids=frozenset({2}),
-                choices=choices,
+                shape,
             )
         else:
             self.sink = PlainSink(
@@ -61,9 +62,8 @@ class Rig:
                 self.exchange,
                 chat_body(HEADING),
                 self.owner,
-                logprobs=ChatLogprobs if logprobs else None,
-                control_ids=frozenset({2}),
-                choices=choices,
+                shape,
+                logprobs=ChatLogprobs,
             )
 
     @property
@@ -207,7 +207,7 @@ def test_what_is_held_for_a_slow_reader_comes_before_an_error() -> None:
 
 @pytest.mark.parametrize("text", ["b" * 10, ""])
 def test_a_reader_that_has_stopped_is_dropped_when_too_much_is_held(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setattr(sinks, "MAX_HELD", 40)
+    monkeypatch.setattr(stream_sink, "MAX_HELD", 40)
     rig = Rig()
     rig.sink.delta(Delta(1, [5], "a"))
     rig.exchange.paused = True
