@@ -18,6 +18,8 @@ from lessons.observation import Value
 
 WORKER: Final = re.compile(rf"{POOL}-\d+")
 _NUMBER: Final = re.compile(r"([-+]?[\d.,]*\d[\d.,]*(?:e[-+]?\d+)?)\s*(\D*)")
+_GROUPED: Final = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?(e[-+]?\d+)?")
+_DECIMAL_COMMA: Final = re.compile(r"[-+]?(\d*|[1-9]\d{0,2}(\.\d{3})+),\d+(e[-+]?\d+)?")
 _TIMES: Final = ("×", "x", "times", "fold", "-fold")
 _UNITS: Final[Mapping[str, Mapping[str, float]]] = {
     "s": {"": 1, "s": 1, "sec": 1, "second": 1, "seconds": 1, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9},
@@ -86,9 +88,11 @@ def read_answer(step: Predict | Quiz, text: str) -> Value:
             raise Misread(f"{text.strip()!r:.40} is no worker: they are {POOL}-1, {POOL}-2, …")
         return typed
     number = _number(typed, step.unit)
-    if not math.isfinite(number):
-        raise Misread(f"{text.strip()!r:.40} is no number" + (f" ({step.unit})" if step.unit else ""))
-    return number
+    if math.isfinite(number):
+        return number
+    if "," in typed and math.isfinite(_number(typed.replace(",", "").replace(".", ""), step.unit)):
+        raise Misread(f"{text.strip()!r:.40} can be read in several ways: type it without commas, like 1200 or 0.5")
+    raise Misread(f"{text.strip()!r:.40} is no number" + (f" ({step.unit})" if step.unit else ""))
 
 
 def _number(typed: str, unit: str) -> float:
@@ -96,7 +100,7 @@ def _number(typed: str, unit: str) -> float:
     found = _NUMBER.fullmatch(typed) if len(typed) <= LONGEST else None
     if found is None:
         return math.nan
-    plain, named = found[1].replace(",", ""), found[2].strip().replace("μ", "µ")
+    plain, named = _point(found[1]), found[2].strip().replace("μ", "µ")
     known = _UNITS.get(unit)
     # Of what is counted its name, or the beginning of it: tokens, token, tok.
     size = known.get(named, math.nan) if known is not None else 1 if unit.lower().startswith(named) else math.nan
@@ -104,6 +108,17 @@ def _number(typed: str, unit: str) -> float:
         return float(plain) * size
     except ValueError:
         return math.nan
+
+
+def _point(typed: str) -> str:
+    """With a point before its decimals, and nothing between thousands. "1,200" is read as lessons write it: twelve
+    hundred; any other single comma is a decimal one: "0,5", "1,25". What is neither stays as it is, and is no number.
+    """
+    if _GROUPED.fullmatch(typed):
+        return typed.replace(",", "")
+    if _DECIMAL_COMMA.fullmatch(typed):
+        return typed.replace(".", "").replace(",", ".")
+    return typed
 
 
 def right_option(step: Quiz) -> int:

@@ -38,6 +38,17 @@ HALVES = (Option("less", bounds=Bounds(below=10)), Option("more", bounds=Bounds(
         (predict("number", "tokens"), "24 Tokens", 24.0),
         (predict("number", "tokens"), "1 token", 1.0),
         (predict("number", "tokens"), "1,200", 1200.0),
+        (predict("number", "tokens"), "1,000", 1000.0),
+        (predict("number", "tokens"), "1,200,000", 1.2e6),
+        (predict("number", "tokens"), "1,200.5", 1200.5),
+        (predict("number", "tokens"), "1.200,5", 1200.5),
+        (predict("number", "s"), "0,5", 0.5),
+        (predict("number", "s"), "0,500", 0.5),
+        (predict("number", "s"), ",5", 0.5),
+        (predict("number", "s"), "1,25 s", 1.25),
+        (predict("number", "s"), "12,5ms", 0.0125),
+        (predict("number", "×"), "2,5x", 2.5),
+        (predict("number", "%"), "-0,25 %", -0.0025),
         (predict("worker"), "W-2", "w-2"),
         (predict("choice", options=HALVES), " B", "b"),
     ],
@@ -59,6 +70,12 @@ def test_what_is_typed_is_read(step: Predict, text: str, answer: float | str) ->
 def test_a_unit_of_something_else_is_no_answer(step: Predict, text: str) -> None:
     with pytest.raises(Misread, match="is no number"):
         read_answer(step, text)
+
+
+@pytest.mark.parametrize("text", ["1,2,3", "12,34,567", "1,200,5", "1.2,3.4", "0,500,000", "1.5,000.2", "1,"])
+def test_a_number_that_can_be_read_in_several_ways_is_refused_with_a_way_out(text: str) -> None:
+    with pytest.raises(Misread, match="can be read in several ways: type it without commas"):
+        read_answer(predict("number", "s"), text)
 
 
 def test_what_is_shown_as_equal_is_right() -> None:
