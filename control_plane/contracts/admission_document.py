@@ -58,6 +58,10 @@ def rules_document(rules: AdmissionRules) -> dict[str, Any]:
     return {name: value for name in RULE_FIELDS if (value := getattr(rules, name)) != getattr(_DEFAULT, name)}
 
 
+def every_rule(rules: AdmissionRules) -> dict[str, Any]:
+    return {name: getattr(rules, name) for name in RULE_FIELDS}
+
+
 def rules_of(document: Any) -> AdmissionRules:
     """Raises InvalidRequest that names the first field that is wrong."""
     path = "routing.admission"

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Final, get_args
 
-from control_plane.contracts.admission_document import SERVICE_FIELDS, check_shares, service_of, typed
+from control_plane.contracts.admission_document import SERVICE_FIELDS, check_shares, every_rule, service_of, typed
 from control_plane.contracts.errors import InvalidRequest
 from control_plane.contracts.keeping import Keeping
 from control_plane.contracts.policy import NO_LIMITS, Limits, Policy, StoreDown, Tier
@@ -258,12 +258,19 @@ def value_of(field: str, text: str, path: str) -> Any:
 
 def differences(before: Policy, after: Policy) -> tuple[str, ...]:
     """What is not the same, a line each: ``tiers.free.rpm: 20 → 10``. The version is none of it."""
-    old, new = dict(_flat(document_of(before))), dict(_flat(document_of(after)))
+    old, new = _told(before), _told(after)
     return tuple(
         f"{path}: {old.get(path, NONE)} → {new.get(path, NONE)}"
         for path in dict.fromkeys([*old, *new])
         if old.get(path, NONE) != new.get(path, NONE)
     )
+
+
+def _told(policy: Policy) -> dict[str, str]:
+    """By path. A rule that is as it comes is not in the document, and has its value all the same."""
+    document = document_of(policy)
+    document["routing"]["admission"] = every_rule(policy.routing.admission)
+    return dict(_flat(document))
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:

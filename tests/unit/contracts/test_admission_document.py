@@ -53,7 +53,13 @@ def test_rules_are_assigned_and_taken_back_one_by_one() -> None:
         Policy(), ("routing.admission.busy=0.7", "routing.admission.watch=0.6", "routing.admission.queue_limit=50")
     )
     assert changed.routing.admission == AdmissionRules(watch=0.6, busy=0.7, queue_limit=50)
-    assert "routing.admission.busy: none → 0.7" in differences(Policy(), changed)
+    assert differences(Policy(), changed) == (
+        "routing.admission.watch: 0.75 → 0.6",
+        "routing.admission.busy: 0.8 → 0.7",
+        "routing.admission.queue_limit: 1024 → 50",
+    )
+    one_back = assigned(changed, ("routing.admission.busy=0.8",))
+    assert differences(changed, one_back) == ("routing.admission.busy: 0.7 → 0.8",)
     assert assigned(changed, ("routing.admission=none",)) == Policy()
     back = assigned(changed, ("routing.admission.watch=none", "routing.admission.busy=none"))
     assert back.routing.admission == AdmissionRules(queue_limit=50)
