@@ -17,6 +17,7 @@ from control_plane.contracts.timeline import ClockSkew, Span, Timeline
 
 _BEFORE_THE_ROUTER: Final = ("auth", "tokenise")
 _IN_THE_ROUTER: Final = ("queue", "route")
+_AT_THE_WORKER: Final = ("first_token", "at_worker")
 _KIND: Final = {StepKind.PREFILL: "prefill", StepKind.LAST_PREFILL: "prefill", StepKind.DECODE: "decode"}
 
 
@@ -24,7 +25,10 @@ def join(request: RequestView, steps: Sequence[EngineStep], clock: ClockSkew | N
     """``steps``: those that have the request, oldest first; ``clock``: of the worker that made them."""
     engine = f"engine/{request.worker_id}"
     ahead = clock.ahead_s if clock is not None else 0.0
-    spans = [_stage(request, name, start, took) for name, start, took in _stages(request)]
+    stages = _stages(request)
+    if steps and stages and (last := _untold(stages)) is not None:
+        stages[last : last + 1] = _told(stages[last], request, steps, ahead)
+    spans = [_stage(request, name, start, took) for name, start, took in stages]
     preempted: dict[str, float] = {}
     gave = 0
     for step in steps:
@@ -53,6 +57,33 @@ def join(request: RequestView, steps: Sequence[EngineStep], clock: ClockSkew | N
 
 def _stages(request: RequestView) -> list[tuple[str, float, float]]:
     return [(stage.name, stage.start_s, stage.duration_s) for stage in request.stages]
+
+
+def _untold(stages: Sequence[tuple[str, float, float]]) -> int | None:
+    """Which stage is all that the router knows of the last worker; None where the worker told more."""
+    return next((at for at in reversed(range(len(stages))) if stages[at][0] in _AT_THE_WORKER), None)
+
+
+def _told(
+    stage: tuple[str, float, float], request: RequestView, steps: Sequence[EngineStep], ahead: float
+) -> list[tuple[str, float, float]]:
+    """What the engine's steps say of it: when the call was first scheduled, and when its prompt was through. As it is
+    where none of them lies in it."""
+    name, start, took = stage
+    end = start + took
+    rows = [
+        (step.started_unix - ahead - request.arrival_unix, step.schedule_s + step.execute_s, row.kind)
+        for step in steps
+        for row in step.rows
+        if choice_of(row.request_id, request.id) is not None
+    ]
+    begun = rows[0][0] if rows else end
+    if not start <= begun < end or rows[0][2] is StepKind.DECODE:
+        return [stage]
+    through = next((at + lasted for at, lasted, kind in rows if kind is StepKind.LAST_PREFILL), end)
+    first = end if name == "first_token" else min(through, end)
+    found = [("worker_queue", start, begun - start), ("prefill", begun, first - begun)]
+    return [*found, ("decode", first, end - first)] if first < end else found
 
 
 def _stage(request: RequestView, name: str, start: float, took: float) -> Span:

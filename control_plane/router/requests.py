@@ -361,19 +361,20 @@ class Request:
         return [Stage("queue", self.queued_mono - self.call.arrival_mono, now - self.queued_mono)]
 
     def _untold(self, end: float) -> list[Stage]:
-        """The stages at the worker as the router saw them: only an end that is whole brings the worker's own account.
+        """The time at the worker as the router saw it: only an end that is whole brings the worker's own account.
 
-        What was before the first token counts as prefill; ``end`` is 0 while it goes on.
+        How much of it the call waited there and how much was prefill, or of a plain call decode, is not known here: it
+        is time until the ``first_token``, or ``at_worker`` where none was told. ``end`` is 0 while it goes on.
         """
         if self.done is not None or not self.dispatched_mono or not self.worker_id:
             return []
         arrival, first = self.call.arrival_mono, self.first_mono
         if first < self.dispatched_mono:
             first = 0.0  # that was at another worker
-        until_first = first or end
-        stages = []
-        if until_first:
-            stages.append(Stage("prefill", self.dispatched_mono - arrival, until_first - self.dispatched_mono))
-        if first and end:
+        sent = self.dispatched_mono
+        if not first:
+            return [Stage("at_worker", sent - arrival, end - sent)] if end else []
+        stages = [Stage("first_token", sent - arrival, first - sent)]
+        if end:
             stages.append(Stage("decode", first - arrival, end - first))
         return stages

@@ -49,7 +49,7 @@ class Glyphs:
     stopping: str
     done: str
     queued: str
-    prefill: str
+    sent: str
     decoding: str
     cancelled: str
     watch: str
@@ -97,7 +97,7 @@ UNICODE = Glyphs(
     stopping="▽",
     done="✓",
     queued="◌",
-    prefill="▷",
+    sent="▷",
     decoding="▶",
     cancelled="⊘",
     watch="▵",
@@ -146,7 +146,7 @@ PLAIN = Glyphs(
     stopping="v",
     done="=",
     queued="~",
-    prefill=">",
+    sent=">",
     decoding=">",
     cancelled="/",
     watch="~",

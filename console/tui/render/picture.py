@@ -103,7 +103,7 @@ def _router(view: View, look: Look) -> _Box:
     cached = sum(load.cached_tokens for load in loads)
     rows = [
         _figure(look, count(queued if known_now else None), "queued", look.palette.watch if queued else None),
-        _figure(look, count(phases.count(RequestPhase.DISPATCHED) if known_now else None), "prefill"),
+        _figure(look, count(phases.count(RequestPhase.DISPATCHED) if known_now else None), "sent"),
         _figure(look, count(phases.count(RequestPhase.DECODING) if known_now else None), "decoding"),
         _figure(look, percent(cached / prompt if prompt else None), "prefix hits"),
     ]

@@ -58,7 +58,7 @@ def request_state(request: RequestView, look: Look) -> Shown:
         case RequestPhase.QUEUED:
             return Shown(glyphs.queued, "queued", palette.watch)
         case RequestPhase.DISPATCHED:
-            return Shown(glyphs.prefill, "prefill", palette.accent)
+            return Shown(glyphs.sent, "sent", palette.accent)
         case RequestPhase.DECODING:
             return Shown(glyphs.decoding, "decoding", palette.good)
         case RequestPhase.FINISHED:

@@ -17,7 +17,7 @@ _COLOURS = {"queue": "watch", "worker_queue": "watch", "prefill": "accent", "dec
 # Stages are told when they end: what a running request is in now is the time since the last one.
 _UNTOLD = {
     RequestPhase.QUEUED: "queued now",
-    RequestPhase.DISPATCHED: "prefill now",
+    RequestPhase.DISPATCHED: "at worker now",
     RequestPhase.DECODING: "decoding now",
 }
 

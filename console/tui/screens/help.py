@@ -97,7 +97,7 @@ def help_lines(look: Look, leaving: str, own: Sequence[tuple[str, str]] = ()) ->
     )
     requests = (
         (glyphs.queued, "queued", palette.watch),
-        (glyphs.prefill, "prefill", palette.accent),
+        (glyphs.sent, "sent", palette.accent),
         (glyphs.decoding, "decoding", palette.good),
         (glyphs.done, "finished", palette.dim),
         (glyphs.cancelled, "cancelled", palette.watch),
@@ -109,7 +109,9 @@ def help_lines(look: Look, leaving: str, own: Sequence[tuple[str, str]] = ()) ->
         (glyphs.failed, "revoked", palette.bad),
     )
     lines += [[], [("shapes", palette.title)]]
-    lines += _shapes("workers", states, look) + _shapes("requests", requests, look) + _shapes("keys", keys, look)
+    lines += _shapes("workers", states, look) + _shapes("requests", requests, look)
+    lines.append([(f"  {'':<14}{glyphs.sent} at its worker, which has told no token of it yet", palette.dim)])
+    lines += _shapes("keys", keys, look)
     bands = (
         (glyphs.watch, "75 %", palette.watch),
         (glyphs.busy, "80 %", palette.busy),

@@ -52,7 +52,7 @@ class RequestsScreen(DeckScreen):
         spans: list[Span] = [("  ", palette.dim)]
         for phase, word in (
             (RequestPhase.QUEUED, "queued"),
-            (RequestPhase.DISPATCHED, "in prefill"),
+            (RequestPhase.DISPATCHED, "sent"),
             (RequestPhase.DECODING, "decoding"),
             (RequestPhase.FINISHED, "finished"),
             (RequestPhase.CANCELLED, "cancelled"),

@@ -8,7 +8,7 @@ import pytest
 
 from control_plane.contracts.fleet import RequestPhase, RequestView, Stage
 from control_plane.contracts.step import EngineStep, StepKind, StepRow
-from control_plane.contracts.timeline import ClockSkew, Span
+from control_plane.contracts.timeline import ClockSkew, Span, Timeline
 from control_plane.fleet.timeline import join
 
 ARRIVAL = 1000.0
@@ -111,3 +111,32 @@ def test_a_preemption_lasts_until_the_request_is_taken_up_again() -> None:
 def test_steps_that_are_no_longer_kept_are_counted() -> None:
     assert join(REQUEST, STEPS[2:]).missing_steps == 1
     assert join(REQUEST, []).missing_steps == 3
+
+
+def at_the_worker(timeline: Timeline) -> list[tuple[str, float, float]]:
+    return [
+        (span.name, round(span.start_s, 6), round(span.duration_s, 6))
+        for span in timeline.spans
+        if not span.parent and span.process == "worker/w1"
+    ]
+
+
+def test_steps_tell_what_the_router_does_not_know_of_a_call_at_its_worker() -> None:
+    before = STAGES[:4]
+    streaming = replace(REQUEST, stages=(*before, Stage("first_token", 0.014, 0.108)), phase=RequestPhase.DECODING)
+    told = [("worker_queue", 0.014, 0.006), ("prefill", 0.020, 0.102)]
+    assert at_the_worker(join(streaming, STEPS)) == told
+    waited = replace(REQUEST, stages=(*before, Stage("at_worker", 0.014, 0.086)), phase=RequestPhase.CANCELLED)
+    assert at_the_worker(join(waited, STEPS[:1])) == [("worker_queue", 0.014, 0.006), ("prefill", 0.020, 0.080)]
+    plain = replace(REQUEST, stages=(*before, Stage("at_worker", 0.014, 0.200)), phase=RequestPhase.CANCELLED)
+    assert at_the_worker(join(plain, STEPS)) == [
+        ("worker_queue", 0.014, 0.006),
+        ("prefill", 0.020, 0.100),
+        ("decode", 0.120, 0.094),
+    ]
+
+
+@pytest.mark.parametrize("steps", [[], STEPS[2:], [replace(STEPS[0], started_unix=ARRIVAL + 9)]])
+def test_without_the_steps_of_its_beginning_a_stage_stays_what_the_router_saw(steps: list[EngineStep]) -> None:
+    waited = replace(REQUEST, stages=(*STAGES[:4], Stage("at_worker", 0.014, 0.286)), phase=RequestPhase.FAILED)
+    assert at_the_worker(join(waited, steps)) == [("at_worker", 0.014, 0.286)]

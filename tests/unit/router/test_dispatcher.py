@@ -913,10 +913,19 @@ class TestViews:
         stage.now += 0.5
         (running,) = stage.ledger.take(stage.now).active
         assert running.max_tokens == 18, "of both choices"
-        assert [(s.name, s.start_s, s.duration_s) for s in running.stages][-1] == ("prefill", 0.0, 1.0)
+        assert [(s.name, s.start_s, s.duration_s) for s in running.stages][-1] == ("first_token", 0.0, 1.0)
         handle.cancel("client_left")
         stages = {s.name: (s.start_s, s.duration_s) for s in ended(stage)["r"].stages}
-        assert (stages["prefill"], stages["decode"]) == ((0.0, 1.0), (1.0, 0.5))
+        assert (stages["first_token"], stages["decode"]) == ((0.0, 1.0), (1.0, 0.5))
+
+    @pytest.mark.parametrize("stream", [True, False])
+    def test_what_a_worker_did_before_anything_was_told_of_it_is_not_called_prefill(self, stream: bool) -> None:
+        stage = Stage()
+        stage.start("a")
+        handle, _ = stage.submit("r", stream=stream)
+        stage.now += 1.0
+        handle.cancel("client_left")
+        assert [(s.name, s.start_s, s.duration_s) for s in ended(stage)["r"].stages][2:] == [("at_worker", 0.0, 1.0)]
 
     def test_a_plain_call_takes_its_first_token_time_from_the_worker(self) -> None:
         stage = Stage()

@@ -129,7 +129,7 @@ def test_a_waterfall_without_stages_says_so() -> None:
     ("phase", "name"),
     [
         (RequestPhase.QUEUED, "queued now"),
-        (RequestPhase.DISPATCHED, "prefill now"),
+        (RequestPhase.DISPATCHED, "at worker now"),
         (RequestPhase.DECODING, "decoding now"),
         (RequestPhase.FAILED, "not told"),
     ],

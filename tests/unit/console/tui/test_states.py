@@ -44,7 +44,7 @@ def test_worker_state(changes: dict[str, object], glyph: str, word: str) -> None
     ("phase", "reason", "word"),
     [
         (RequestPhase.QUEUED, "", "queued"),
-        (RequestPhase.DISPATCHED, "", "prefill"),
+        (RequestPhase.DISPATCHED, "", "sent"),
         (RequestPhase.DECODING, "", "decoding"),
         (RequestPhase.FINISHED, "stop", "stop"),
         (RequestPhase.CANCELLED, "request_cancelled", "cancelled"),
