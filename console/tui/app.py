@@ -217,7 +217,7 @@ class ConsoleApp(App[int]):
         self.tell(f"{message.error}: trying again", "lost", "link")
 
     def on_told(self, message: Told) -> None:
-        self.tell(message.text, message.severity)
+        self.tell(message.text, message.severity, message.key)
 
     def on_drain_moved(self, message: DrainMoved) -> None:
         self.tell(*drain_words(message.progress), key=f"drain {message.progress.worker_id}")

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from textual.message import Message
 
+from console.at_once import at_once
 from console.tui.collector import closing, one_call
 from console.tui.feed import Operator
 from console.tui.messages import DrainEnded, DrainMoved, Previewed, Stepped, Told
-from console.tui.order import Order, Verb
+from console.tui.order import Order, Target, Verb
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.fleet import ActionResult
 from control_plane.contracts.step import TraceMode
 
 Post = Callable[[Message], object]
+
+_MOST_TOLD: Final = 3
+"""Targets that are told one by one."""
 
 
 async def carry_out(order: Order, operator: Operator, post: Post) -> None:
@@ -23,23 +28,62 @@ async def carry_out(order: Order, operator: Operator, post: Post) -> None:
     if order.verb is Verb.DRAIN:
         await asyncio.gather(*(_drain(target.id, operator, post) for target in order.targets))
         return
-    for target in order.targets:
+    tally = _Tally(order, post)
+
+    async def one(target: Target) -> None:
         try:
             with one_call():
                 result = await _act(order, target.id, operator, dry_run=False)
         except InferDeckError as error:
             post(Told(f"{order.verb.value} {target.id}: {_words(error)}", "error"))
         else:
-            post(Told(result.message or f"{order.verb.value} {target.id}: done", "info"))
+            tally.done(result.message or f"{order.verb.value} {target.id}: done")
+
+    tally.begin()
+    try:
+        await at_once(one, order.targets)
+    finally:
+        tally.end()
+
+
+class _Tally:
+    """How far an order has come: a word for each target or, of more than ``_MOST_TOLD``, a count that goes up."""
+
+    def __init__(self, order: Order, post: Post) -> None:
+        self._order, self._post = order, post
+        self._one_by_one = len(order.targets) <= _MOST_TOLD
+        self._done = 0
+
+    def begin(self) -> None:
+        if not self._one_by_one:
+            self._tell("progress")
+
+    def done(self, words: str) -> None:
+        self._done += 1
+        if self._one_by_one:
+            self._post(Told(words, "info"))
+        else:
+            self._tell("progress")
+
+    def end(self) -> None:
+        """A count that does not stay: nothing comes any more."""
+        if not self._one_by_one:
+            self._tell("info" if self._done == len(self._order.targets) else "warning")
+
+    def _tell(self, severity: str) -> None:
+        title, many = self._order.title, len(self._order.targets)
+        self._post(Told(f"{title}: {self._done} of {many} done", severity, f"order {id(self._order)}"))
 
 
 async def preview(order: Order, operator: Operator, post: Post) -> None:
     """The platform's own plan, from the same call that would do it."""
-    said: list[str] = []
+
+    async def one(target: Target) -> list[str]:
+        with one_call():
+            return await _plan(order, target.id, operator)
+
     try:
-        for target in order.targets:
-            with one_call():
-                said += await _plan(order, target.id, operator)
+        said = [message for messages in await at_once(one, order.targets) for message in messages]
     except InferDeckError as error:
         post(Previewed(order, _words(error), failed=True))
     else:

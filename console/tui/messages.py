@@ -38,10 +38,11 @@ class LinkLost(Message):
 
 @dataclass
 class Told(Message):
-    """Something ended, or failed: for the notice bar."""
+    """Something ended, or failed: for the notice bar. ``key``: it takes the place of what was said under it."""
 
     text: str
     severity: str = "info"
+    key: str = ""
 
 
 @dataclass

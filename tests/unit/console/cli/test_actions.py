@@ -183,6 +183,23 @@ def test_cancelling_what_has_ended_is_no_failure_and_the_unknown_is_not_found(
     assert operator.calls == []
 
 
+def test_several_requests_are_cancelled_by_one_command(operator: FakeOperator, inferdeck: Command, home: Any) -> None:
+    asked = inferdeck("cancel", "req-1", "request/req-2", "req-1", "req-0")
+    assert (asked.code, operator.calls) == (2, [])
+    assert asked.out == "request/req-0 has ended already\n"
+    assert "cancel 2 requests" in asked.err
+    assert "in flight: 2 (req-1, req-2)" in asked.err
+    assert asked.err.endswith(f"hint: inferdeck cancel --yes req-1 req-2 --home {home}\n")
+    planned = inferdeck("cancel", "req-1", "req-2", "--dry-run")
+    assert (planned.code, planned.out, operator.calls) == (0, "would cancel 2 requests (dry run)\n", [])
+    unknown = inferdeck("cancel", "req-1", "req-9", "--yes")
+    assert (unknown.code, operator.calls) == (3, []), "none is cancelled where one is not known"
+    assert "no request named req-9" in unknown.err
+    done = inferdeck("cancel", "req-1", "req-2", "--yes")
+    assert (done.code, sorted(done.out.splitlines())) == (0, ["request/req-1 cancelled", "request/req-2 cancelled"])
+    assert sorted(operator.calls) == ["cancel req-1", "cancel req-2"]
+
+
 @pytest.mark.parametrize("words", [("drain", "smolm2-1"), ("cordon", "smolm2-1"), ("uncordon", "smolm2-1")])
 def test_an_unknown_worker_is_not_found_with_the_nearest_one(
     operator: FakeOperator, inferdeck: Command, words: tuple[str, ...]

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 from textual.message import Message
 
+from console.at_once import AT_ONCE
 from console.tui import executor
 from console.tui.messages import DrainEnded, DrainMoved, Previewed, Told
 from console.tui.order import Order, Target, Verb
@@ -39,6 +40,32 @@ async def test_every_target_is_done_and_told() -> None:
         ("r1: cancel done", "info"),
         ("r2: cancel done", "info"),
     ]
+
+
+async def test_many_targets_are_done_together_and_counted() -> None:
+    class Slow(MemoryPlatform):
+        running = most = 0
+
+        async def cancel(self, request_id: str, *, dry_run: bool = False) -> ActionResult:
+            self.running += 1
+            self.most = max(self.most, self.running)
+            await asyncio.sleep(0.01)
+            self.running -= 1
+            if request_id == "r7" and not dry_run:
+                raise NotFound("no request r7")
+            return await super().cancel(request_id, dry_run=dry_run)
+
+    platform, what = Slow(), order(Verb.CANCEL, *(f"r{number}" for number in range(30)))
+    told = [message for message in await done(platform, what) if isinstance(message, Told)]
+    assert 1 < platform.most <= AT_ONCE
+    assert len(platform.done) == 29
+    assert (told[0].text, told[0].severity) == ("cancel 30 requests: 0 of 30 done", "progress")
+    assert [message.text for message in told if not message.key] == ["cancel r7: no request r7"]
+    assert (told[-1].text, told[-1].severity) == ("cancel 30 requests: 29 of 30 done", "warning")
+    assert len({message.key for message in told if message.key}) == 1, "each count takes the place of the one before"
+    platform.most = 0
+    await previewed(platform, what)
+    assert platform.most > 1
 
 
 async def test_each_verb_calls_its_own() -> None:
