@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import uvloop
 
@@ -40,6 +40,9 @@ EXIT_ENGINE_DEAD = 70
 SIGTERM_GRACE_S = 5.0
 PROOF_TIMEOUT_S = 120.0
 LAST_WORDS_S = 1.0
+
+SELF_TEST: Final = "self-test"
+"""The worker's own call at its start, as its engine's steps name it."""
 
 
 def run(spec: WorkerSpec) -> int:
@@ -228,7 +231,7 @@ async def prove(engine: Engine) -> None:
                 done.set_result(delta)
 
     sampling = Sampling(max_tokens=1, temperature=0.0, ignore_eos=True)
-    engine.submit(Generate(0, f"proof-{uuid.uuid4().hex}", [1], sampling, arrival_unix=time.time()), sink)
+    engine.submit(Generate(0, SELF_TEST, [1], sampling, arrival_unix=time.time()), sink)
     try:
         async with asyncio.timeout(PROOF_TIMEOUT_S):
             last = await done

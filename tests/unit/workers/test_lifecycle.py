@@ -25,8 +25,10 @@ class Answering(ScriptedEngine):
     """Answers every call with the given delta, or never."""
 
     answer: Delta | None = None
+    asked = ""
 
     def submit(self, call: Generate, sink: Sink) -> None:
+        self.asked = call.request_id
         if self.answer is not None:
             self.answer.call = call.call
             sink([self.answer])
@@ -44,6 +46,13 @@ async def test_an_engine_that_generates_nothing_is_not_proved(tmp_path: Path, an
     engine.answer = answer
     with pytest.raises(EngineDead, match=message):
         await prove(engine)
+
+
+async def test_a_worker_s_own_first_call_says_what_it_is(tmp_path: Path) -> None:
+    engine = Answering(scripted_spec(tmp_path))
+    engine.answer = Delta(0, done=Done(1, 0, 1))
+    await prove(engine)
+    assert engine.asked == "self-test"
 
 
 async def test_an_engine_that_never_answers_is_not_proved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
