@@ -7,6 +7,7 @@ import pytest
 from control_plane.contracts.errors import InvalidRequest, NotFound
 from lessons.catalogue import folder_of, folders, write_new
 from lessons.loader import load
+from lessons.model import Observe, Predict
 
 
 @pytest.mark.parametrize("name", ["7", "07", "07-worker-selection", "worker-selection", "worker", "WORKER-selection"])
@@ -42,3 +43,12 @@ def test_names_that_are_none_are_refused(tmp_path: Path, name: str) -> None:
 def test_lessons_have_numbers_of_their_own() -> None:
     numbers = [folder.name[:2] for folder in folders()]
     assert len(set(numbers)) == len(numbers)
+
+
+@pytest.mark.parametrize("folder", folders(), ids=lambda folder: folder.name)
+def test_every_experiment_has_its_why(folder: Path) -> None:
+    lesson = load(folder)
+    for step in lesson.steps:
+        if isinstance(step, Observe):
+            about = [each.words.answer for each in lesson.steps if isinstance(each, Predict) and each.about == step.id]
+            assert any([step.words.answer, *about]), f"{step.id} measures, and nobody says why it came out so"
