@@ -27,7 +27,8 @@ NO_KEYS: Final = ("none", "wrong")
 class Shape:
     """One kind of call: ``name`` is what measures ask for, lengths are tokens. Prompts are new every time, unless
     ``prefix_tokens`` say how many at their beginning are the same in all calls of the same name; with ``prefixes`` the
-    calls of a name have so many beginnings in turn. ``prefix_of``: the beginnings are those of that name.
+    calls of a name have so many beginnings in turn. Each experiment, and each run of one, has others. ``prefix_of``:
+    the beginnings are those that the name's calls had last.
 
     ``leave_after``: the client closes the stream after so many pieces of text; 0 stays to the end. ``stream`` false:
     the answer comes in one piece. ``tier``: whose key it is made with; without one, the sandbox's own. ``key``: one
@@ -38,7 +39,8 @@ class Shape:
     without one, the sandbox's model. ``ignore_eos`` false: the answer may end before ``output_tokens``, but for its
     first ``min_tokens``. ``hops``: the way of each of its tokens is wanted; a stream asks the gateway for it.
 
-    ``conversation``: the name of one that a chat goes on with, and is kept in. The first call that names it makes it.
+    ``conversation``: the name of one that a chat goes on with, and is kept in. The first call that names it makes it;
+    where an experiment runs again, what it asks is asked where it was asked first.
     """
 
     name: str

@@ -86,8 +86,9 @@ class Made:
 
 class Caller:
     """Makes calls of one model. ``seed`` and how many calls went before decide what a prompt says, so that no two
-    prompts are alike but for the prefixes that are meant to be. ``latest`` has the last call of each name, ``talks``
-    those of each conversation; ``model`` is who answers."""
+    prompts are alike but for the prefixes that are meant to be. Those are so from one mark to the next: an experiment
+    that runs again finds no more in caches and conversations than it did. ``latest`` has the last call of each name,
+    ``talks`` those of each conversation; ``model`` is who answers."""
 
     def __init__(self, endpoint: Endpoint, keys: Keyring, model: str, seed: str) -> None:
         self.latest: dict[str, Made] = {}
@@ -98,7 +99,9 @@ class Caller:
         self.model = model
         self._seed = seed
         self._number = 0
+        self._era = 0
         self._by_name: Counter[str] = Counter()
+        self._runs: dict[str, tuple[int, int]] = {}
         self._calls: list[Made] = []
         self._loops: set[asyncio.Task[None]] = set()
         self._trouble: InferDeckError | None = None
@@ -117,8 +120,10 @@ class Caller:
             self._connections.close()
             self._connections = Connections(endpoint)
 
-    def forget_ended(self) -> None:
+    def mark(self) -> None:
+        """Calls that have ended are forgotten; those to come are of another experiment, or of its next run."""
         self._calls = self.running
+        self._era += 1
 
     def start(self, calls: Calls) -> asyncio.Task[None]:
         """A task that ends when the last of the calls has ended."""
@@ -153,7 +158,7 @@ class Caller:
 
     async def _make(self, calls: Calls) -> None:
         try:
-            await self.conversations.make(self._connections.endpoint, calls.calls)
+            await self.conversations.make(self._connections.endpoint, calls.calls, self._era)
             await (self._open(calls) if calls.rate else self._closed(calls))
         except Exception as error:
             self._failed(" and ".join(dict.fromkeys(shape.name for shape in calls.calls)), error)
@@ -245,11 +250,23 @@ class Caller:
 
     def _prompt(self, shape: Shape) -> list[int]:
         own = Random(f"{self._seed}/{self._number}")
+        run = self._run_of(shape.name)
         beginning = self._by_name[shape.name] % shape.prefixes
         self._by_name[shape.name] += 1
-        shared = Random(f"{self._seed}/{shape.prefix_of or shape.name}/{beginning}")
+        if shape.prefix_of:
+            _, run = self._runs.get(shape.prefix_of, (0, 0))
+        shared = Random(f"{self._seed}/{shape.prefix_of or shape.name}/{run}/{beginning}")
         prompt = shared.choices(IDS, k=shape.prefix_tokens) if shape.prefix_tokens else []
         return prompt + own.choices(IDS, k=shape.prompt_tokens - len(prompt))
+
+    def _run_of(self, name: str) -> int:
+        """How many experiments, or runs of one, had calls of this name before."""
+        era, run = self._runs.get(name, (self._era, 0))
+        if era != self._era:
+            run += 1
+            self._by_name[name] = 0
+        self._runs[name] = (self._era, run)
+        return run
 
 
 async def _over(made: Made) -> None:

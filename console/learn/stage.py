@@ -8,9 +8,11 @@ import itertools
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+from console.at_once import at_once
 from console.client import OperatorClient
 from console.home import Target
 from console.launch import Progress
@@ -58,7 +60,10 @@ TRIES = 2
 
 
 class PlatformStage:
-    """Starts platforms as sandboxes ask for them; closed, it leaves none. Use it in ``async with``."""
+    """Starts platforms as sandboxes ask for them; closed, it leaves none. Use it in ``async with``.
+
+    ``began``: the platform as the lesson found it, None before there was one.
+    """
 
     def __init__(self, progress: Progress = lambda _: None) -> None:
         self._progress = progress
@@ -70,6 +75,7 @@ class PlatformStage:
         self._mark = Mark()
         self._plans: dict[str, Plan] = {}
         self._encoded: dict[str, BothForms] = {}
+        self.began: Snapshot | None = None
         self.starts = 0
 
     async def __aenter__(self) -> Self:
@@ -137,7 +143,7 @@ class PlatformStage:
                 if sandbox.policy:
                     await client.access.set_policy(sandbox.policy)
                 self._policy = document_of(await client.access.policy())
-        snapshot = await self.snapshot()
+        self.began = snapshot = await self.snapshot()
         if self._caller is not None:
             await self._caller.close()
         model = snapshot.models[0].name
@@ -162,7 +168,7 @@ class PlatformStage:
         await self._calls.leave()
         async with self._client() as client:
             snapshot = await client.get_snapshot()
-            await asyncio.gather(*(_end(client, each.id) for each in snapshot.requests if each.phase.active))
+            await at_once(partial(_end, client), [each.id for each in snapshot.requests if each.phase.active])
             await client.access.set_policy(document=json.dumps(self._policy))
             await self._ring.put_back(client.access)
             for worker in snapshot.workers:
@@ -278,7 +284,7 @@ class PlatformStage:
         try:
             async with self._client() as client, asyncio.timeout(SETTLE_S):
                 while mine():
-                    await asyncio.gather(*(_end(client, made.request_id) for made in mine()))
+                    await at_once(partial(_end, client), [made.request_id for made in mine()])
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
             raise NotDone(f"the calls {name!r} did not end (waited {SETTLE_S:.0f} s)") from None
@@ -291,7 +297,7 @@ class PlatformStage:
             await crash_under(client, made, action.times)
 
     async def mark(self) -> None:
-        self._calls.forget_ended()
+        self._calls.mark()
         self._plans, self._encoded = {}, {}
         async with self._client() as client:
             await self._mark.set(client)

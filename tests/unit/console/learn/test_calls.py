@@ -53,6 +53,29 @@ async def test_calls_of_a_name_take_its_beginnings_in_turn_and_others_may_begin_
     assert len({tuple(prompt) for prompt in (first, second, other)}) == 3
 
 
+async def test_an_experiment_that_runs_again_begins_with_other_prefixes() -> None:
+    prompts: dict[str, list[int]] = {}
+
+    async def script(call: Call) -> None:
+        prompts[call.headers["x-request-id"]] = call.body["prompt"][:6]
+        await call.answer(["a"])
+
+    async with serving(script) as server:
+        caller = Caller(Endpoint.parse(server.url), Keyring("key"), "m", "s")
+        cold, warm = Shape("cold", 9, 1, prefix_tokens=6), Shape("warm", 9, 1, prefix_tokens=6, prefix_of="cold")
+        for _ in range(2):
+            caller.mark()
+            await caller.start(Calls((cold, warm), 4))
+        caller.mark()
+        await caller.start(Calls((warm,)))
+        await caller.close()
+    told = [prompts[name] for name in sorted(prompts, key=lambda name: int(name.split("-")[1]))]
+    assert told[0] == told[1] == told[2] == told[3]
+    assert told[4] == told[5] == told[6] == told[7]
+    assert told[0] != told[4], "nothing of it is in a cache yet"
+    assert told[8] == told[4], "another experiment may go on with what this one left"
+
+
 async def test_only_a_stream_whose_way_is_wanted_asks_for_it() -> None:
     asked: dict[str, object] = {}
 
@@ -137,7 +160,7 @@ async def test_calls_in_the_background_run_until_their_clients_leave() -> None:
         await caller.leave()
         assert going.done()
         assert [made.seen(None).left for made in caller.ended] == [True, True]
-        caller.forget_ended()
+        caller.mark()
         assert not caller.ended
         await caller.close()
 

@@ -74,6 +74,40 @@ async def test_it_is_read_back_page_by_page_with_the_key_that_made_it() -> None:
     )
 
 
+async def test_what_is_asked_again_is_asked_where_it_was_asked_first() -> None:
+    made: list[dict[str, Any]] = []
+    held: dict[str, list[dict[str, Any]]] = {}
+
+    async def script(call: Call) -> None:
+        if call.path == "/v1/conversations":
+            made.append(call.body)
+            name = f"conv_{len(made)}"
+            held[name] = [item(at, each["role"], each["content"]) for at, each in enumerate(call.body.get("items", []))]
+            await call.json({"id": name})
+        else:
+            await call.json({"data": held[call.path.split("/")[3]], "has_more": False})
+
+    first, second = (Shape(name, api="chat", text=f"{name}?", conversation="talk") for name in ("first", "second"))
+    third = Shape("third", api="chat", text="third?", conversation="talk")
+
+    def say(talks: Conversations, shape: Shape) -> None:
+        at = held[talks.id_of("talk")]
+        at += [item(len(at), "user", shape.text), item(len(at) + 1, "assistant", f"{shape.name}!")]
+
+    async with serving(script) as server:
+        endpoint = Endpoint.parse(server.url)
+        talks = Conversations(Keyring("own"))
+        for era, shapes in enumerate([[first, second], [third], [third], [first, second], [third]]):
+            for shape in shapes:
+                await talks.make(endpoint, [shape], era)
+                say(talks, shape)
+        assert [each.text for each in await talks.read(endpoint, "talk")] == [
+            "first?", "first!", "second?", "second!", "third?", "third!",
+        ]  # fmt: skip
+    copied = [[each["content"] for each in body.get("items", [])] for body in made]
+    assert copied == [[], ["first?", "first!", "second?", "second!"], []], "a first one, before the third, and anew"
+
+
 async def test_turns_go_on_with_the_conversation_of_their_name_and_are_known_by_what_was_asked() -> None:
     bodies: list[dict[str, Any]] = []
 
