@@ -49,15 +49,17 @@ class Reply:
 class Player:
     """Starts where ``progress`` says. ``start`` comes first; ``progress`` is saved at every change.
 
-    Going back shows what was, and undoes nothing: a prediction stays committed once its experiment has run.
+    Going back shows what was, and undoes nothing: a prediction stays committed once its experiment has run. A lesson
+    that is finished begins anew, unless one looks ``back`` at it: then nothing of it runs.
     """
 
-    def __init__(self, lesson: Lesson, stage: Stage, progress: Progress) -> None:
+    def __init__(self, lesson: Lesson, stage: Stage, progress: Progress, *, back: bool = False) -> None:
         self.lesson = lesson
         self.label = ""
         self.page = 0
         self._stage = stage
         self._progress = progress
+        self._back = back
         ids = [step.id for step in lesson.steps]
         at = self.record.at
         self.index = ids.index(at) if at in ids and not self.record.finished else 0
@@ -81,7 +83,7 @@ class Player:
     async def start(self) -> None:
         """The sandbox, as the steps before this one left it: lasting changes are made again, and calls that the learner
         has not dealt with yet run again; experiments do not."""
-        if self.record.finished:
+        if self.record.finished and not self._back:
             self._forget()
         self.label = await self._stage.start(self.lesson.sandbox, self.lesson.seed)
         settled = [each for each in self.lesson.steps[: self.index] if not self._is_open(each)]
@@ -92,6 +94,7 @@ class Player:
     async def reset(self) -> None:
         """From the first step, in a sandbox that is put back."""
         self._forget()
+        self._back = False
         await self.start()
 
     def _forget(self) -> None:
@@ -190,10 +193,11 @@ class Player:
 
     @property
     def repeats(self) -> bool:
-        """Whether this step, which is done, can be set off again: not once a later one changed what lasts."""
+        """Whether this step, which is done, can be set off again: not once a later one changed what lasts, nor on a
+        platform that has nothing of the steps before it."""
         later = (each for each in self.lesson.steps[self.index + 1 :] if not self._is_open(each))
         changed = any(action.lasting for each in later for action in actions_of(each))
-        return isinstance(self.step, Do | Observe) and self.here.state is State.DONE and not changed
+        return isinstance(self.step, Do | Observe) and self.here.state is State.DONE and not (changed or self._back)
 
     async def _again(self, step: Do | Observe) -> Reply:
         """What was measured stays known where it does not come out this time."""

@@ -13,6 +13,7 @@ from control_plane.contracts.errors import InferDeckError
 from lessons.model import Check, Do, Lesson, Observe, Predict, Quiz, Show
 from lessons.player import Player, Reply, gives_away, unmet
 from lessons.progress import Progress, State
+from lessons.score import score_words
 
 Say = Callable[[str], None]
 
@@ -45,11 +46,14 @@ class LinePlayer:
 
     def __init__(self, lesson: Lesson, stage: PlatformStage, progress: Progress, say: Say, ask: Say) -> None:
         self._stage = stage
+        self._progress = progress
         self._player = Player(lesson, stage, progress)
         self._say = say
         self._ask = ask
 
     async def go(self) -> None:
+        if self._player.record.finished and not await self._wanted():
+            return
         player = self._player
         await player.start()
         self._lines(heading(player.lesson, player.label))
@@ -71,6 +75,18 @@ class LinePlayer:
                 raise
             except InferDeckError as error:
                 self._say(f"   {error.message}" + (f" ({error.hint})" if error.hint else ""))
+
+    async def _wanted(self) -> bool:
+        """Of a lesson that is done: how it went, and what is to be done with it; False for nothing."""
+        lesson, record = self._player.lesson, self._player.record
+        self._say(f"Lesson {lesson.number} is done: {score_words(lesson, record)}.")
+        while True:
+            self._ask("   [Enter begins it anew · b looks back · q leaves] > ")
+            word = await typed()
+            if word == "b":
+                self._player = Player(lesson, self._stage, self._progress, back=True)
+            if word in ("", "b", "q"):
+                return word != "q"
 
     def _prompt(self) -> str:
         waits = self._player.here.state is State.OPEN and self._at_end

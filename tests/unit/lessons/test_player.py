@@ -11,7 +11,8 @@ from lessons.answers import Misread, Score
 from lessons.loader import load
 from lessons.model import Check, Do, Lesson, Observe, Predict, Quiz
 from lessons.player import NotYet, Player
-from lessons.progress import Progress, ProgressLost, State
+from lessons.progress import LessonRecord, Progress, ProgressLost, State
+from lessons.score import score_words
 from tests.unit.lessons.folders import lesson_folder
 from tests.unit.lessons.scripted_stage import ScriptedStage
 
@@ -297,6 +298,43 @@ async def test_a_finished_lesson_begins_anew(lesson: Lesson, stage: ScriptedStag
     again = Player(lesson, stage, progress)
     await again.start()
     assert (again.index, again.record.finished, again.record.settled()) == (0, False, 0)
+
+
+async def test_who_looks_back_at_a_finished_lesson_keeps_it_and_runs_nothing(
+    lesson: Lesson, stage: ScriptedStage
+) -> None:
+    progress = Progress()
+    player = Player(lesson, stage, progress)
+    await player.start()
+    await to(player, "remember")
+    await player.forward()
+    before = dict(progress.lesson(lesson.name).measured)
+    stage.asked.clear()
+    back = Player(lesson, stage, progress, back=True)
+    await back.start()
+    while await back.forward():
+        assert not back.repeats
+    assert back.record.finished
+    assert back.record.measured == before
+    assert [asked for asked in stage.asked if not asked.startswith("start")] == []
+    await back.reset()
+    assert (back.index, back.record.settled()) == (0, 0)
+
+
+def test_the_score_tells_of_predictions_and_of_what_was_skipped(lesson: Lesson) -> None:
+    record = LessonRecord("", True, {}, {})
+    guesses = [step for step in lesson.steps if isinstance(step, Predict)]
+    assert score_words(lesson, record) == f"0 of {len(guesses)} predictions right"
+    number = next(step for step in guesses if step.asks == "number")
+    record.of(number.id).answer = "0,06"
+    record.measured[number.value] = 0.06
+    record.of(lesson.steps[0].id).state = State.SKIPPED
+    told = f"1 of {len(guesses)} predictions right; 1 of {len(lesson.steps)} steps skipped"
+    assert score_words(lesson, record) == told
+    record.measured[number.value] = 0.066
+    assert f"0 of {len(guesses)} predictions right, 1 close" in score_words(lesson, record)
+    record.of(number.id).answer = "no number any more"
+    assert score_words(lesson, record).startswith(f"0 of {len(guesses)}")
 
 
 def test_a_step_that_is_gone_from_the_file_is_no_place_to_resume(lesson: Lesson, stage: ScriptedStage) -> None:

@@ -97,3 +97,21 @@ async def test_a_hint_with_a_command_says_where_it_is_typed_and_what_fails_is_to
     told = await terminal.play("", "", "0.06", "b", "", "", "b", "", "", "", "", "", "", "q")
     assert told.count("(elsewhere: inferdeck … --home /a/home)") == 2
     assert told.count("is 0 workers") == 3
+
+
+async def test_a_finished_lesson_says_how_it_went_and_asks_what_to_do(terminal: Terminal) -> None:
+    await terminal.play("", "", "0.06", "b", "", "", "a", "b", "", "", "", "", "s", "")
+    score = "Lesson 12 is done: 2 of 2 predictions right; 1 of 8 steps skipped."
+    told = await terminal.play("what?", "q")
+    assert told.splitlines()[0] == score
+    assert "[Enter begins it anew · b looks back · q leaves]" in told
+    record = terminal.progress.lesson("12-my-lesson")
+    assert record.finished
+    asked = len(terminal.stage.asked)
+    told = await terminal.play("b", "", "", "", "", "q")
+    assert "time to first token       60 ms" in told
+    assert terminal.stage.asked[asked:] == ["start sim 1"]
+    assert record.finished
+    assert record.settled() == 8
+    await terminal.play("", "q")
+    assert not terminal.progress.lesson("12-my-lesson").settled()
