@@ -6,6 +6,7 @@ import asyncio
 
 from console.readiness import Readiness
 from control_plane.contracts.errors import InferDeckError
+from control_plane.contracts.fleet import Snapshot
 from lessons.actions import Action, Cordon
 from lessons.model import Sandbox
 from tests.unit.lessons.scripted_stage import ScriptedStage
@@ -15,7 +16,7 @@ LABEL = "simulated a100-80gb · 2 workers"
 
 class LessonStage(ScriptedStage):
     """``gate`` closed: what is started or done takes until it is opened. ``refuses``: no platform comes up;
-    ``breaks``: actions fail."""
+    ``breaks``: actions fail. ``began``: the platform as a lesson finds it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,6 +26,7 @@ class LessonStage(ScriptedStage):
         self.refuses: InferDeckError | None = None
         self.breaks: InferDeckError | None = None
         self.running = False
+        self.began: Snapshot | None = None
         self.closed = 0
         self.readiness: Readiness | None = None
 

@@ -16,15 +16,17 @@ from console.readiness import Readiness
 from console.tui.app import ConsoleApp
 from console.tui.feed import Feed, Operator
 from console.tui.learn.desk import Doing
+from console.tui.learn.finished_screen import FinishedScreen
 from console.tui.learn.lesson_screen import LessonScreen
 from console.tui.learn.lessons_screen import LessonsScreen
 from console.tui.learn.messages import Began, Came, Failed, Outcome, Readying
 from console.tui.learn.navigator import LessonNavigator
-from console.tui.learn.reset_screen import ResetScreen
 from console.tui.live.board import Board
+from console.tui.messages import Heard, Learnt, LinkLost
 from console.tui.remote import Remote
 from console.tui.route import Route
 from control_plane.contracts.errors import InferDeckError
+from control_plane.contracts.fleet import Snapshot
 from lessons.catalogue import folder_of
 from lessons.loader import load
 from lessons.model import Lesson
@@ -35,7 +37,7 @@ from lessons.stage import Stage
 KEYS: Final = (
     ("→ ←", "on, back; a commit and an action are Enter"),
     ("Enter", "commit an answer, set off, run, look"),
-    ("a b c", "choose; a number is typed, with its unit: 21 ms"),
+    ("a b c", "choose; or type a number: 21 ms, 0,5 s; 1,000 is a thousand"),
     ("h", "a hint; s skips, which is recorded, and tells the answer"),
     ("r", "the lesson from its beginning"),
     ("v", "another live view; Tab gives it the keys"),
@@ -48,6 +50,11 @@ class Sandboxes(Stage, Protocol):
 
     @property
     def home(self) -> str: ...
+
+    @property
+    def began(self) -> Snapshot | None:
+        """The platform as the lesson found it."""
+        ...
 
     async def close(self) -> None: ...
 
@@ -79,8 +86,8 @@ class LearnApp(ConsoleApp):
 
     def arrive(self) -> None:
         self.push_screen(LessonsScreen(Route("lessons"), self._progress))
-        if self._first is not None:
-            self._open(self._first)
+        if (first := self._first) is not None:
+            self._open_or_ask(first)
 
     def listen(self) -> None:
         """Only once a lesson has a platform."""
@@ -90,17 +97,22 @@ class LearnApp(ConsoleApp):
         return self._heard_of
 
     def open_lesson(self, name: str) -> None:
-        """One that is done begins anew, which is asked first."""
         self._first = None
-        lesson = load(folder_of(name))
-        if self._progress.lesson(lesson.name).finished:
-            player = Player(lesson, self._stage, self._progress)
-            self.push_screen(ResetScreen(player, partial(self._open, lesson)))
+        self._open_or_ask(load(folder_of(name)))
+
+    def _open_or_ask(self, lesson: Lesson) -> None:
+        """Of one that is done the score is told, and it is asked what to do with it."""
+        record = self._progress.lesson(lesson.name)
+        if record.finished:
+            self._first = None
+            self.push_screen(
+                FinishedScreen(lesson, record, partial(self._open, lesson), partial(self._open, lesson, back=True))
+            )
         else:
             self._open(lesson)
 
-    def _open(self, lesson: Lesson) -> None:
-        self._player = Player(lesson, self._stage, self._progress)
+    def _open(self, lesson: Lesson, *, back: bool = False) -> None:
+        self._player = Player(lesson, self._stage, self._progress, back=back)
         self.push_screen(LessonScreen(Route("lesson", lesson.name), self._player))
         self.begin()
 
@@ -113,6 +125,7 @@ class LearnApp(ConsoleApp):
         self._raise_platform(self._player.reset)
 
     def _raise_platform(self, start: Doing) -> None:
+        self._hush()
         if (screen := self._navigator.lesson) is not None:
             screen.starting()
         self._set_off(partial(self._come_up, start))
@@ -135,10 +148,16 @@ class LearnApp(ConsoleApp):
         self._set_off(self._put_away)
 
     def _close_lesson(self) -> None:
-        self.workers.cancel_group(self, "feed")
-        self._heard_of, self._player, self._frozen = "", None, None
+        self._hush()
+        self._player = None
         self._navigator.close()
         self.paint()
+
+    def _hush(self) -> None:
+        """Nothing is known, or heard, of any platform until a lesson's own is there."""
+        self.workers.cancel_group(self, "feed")
+        self._heard_of, self._frozen = "", None
+        self._board = Board("")
 
     def _set_off(self, doing: Callable[[], Any]) -> None:
         """After what was set off before: that was cancelled, or closes a platform."""
@@ -176,13 +195,26 @@ class LearnApp(ConsoleApp):
         screen = self._navigator.lesson if self.is_running else None
         if screen is None or self._player is None:
             return
-        if self._heard_of != self._stage.home:
-            self._heard_of = self._stage.home
-            self._board = Board(self._player.label)
-            self._frozen = None
-            self.workers.cancel_group(self, "feed")
-            super().listen()
-        screen.began()
+        self._hush()
+        self._heard_of = self._stage.home
+        self._board = Board(self._player.label)
+        super().listen()
+        screen.began(self._stage.began)
+
+    def on_heard(self, message: Heard) -> None:
+        message.prevent_default()
+        if self._heard_of:  # else it was on its way when its platform was put away
+            super().on_heard(message)
+
+    def on_learnt(self, message: Learnt) -> None:
+        message.prevent_default()
+        if self._heard_of:
+            super().on_learnt(message)
+
+    def on_link_lost(self, message: LinkLost) -> None:
+        message.prevent_default()
+        if self._heard_of:
+            super().on_link_lost(message)
 
     def on_came(self, message: Came) -> None:
         if self.is_running and (screen := self._navigator.lesson) is not None:

@@ -15,13 +15,13 @@ from textual.widgets import Input
 from console.readiness import Readiness
 from console.tui.deck import deck_of
 from console.tui.learn.desk import Doing, desk_of
-from console.tui.learn.drawing import Line, prompt
 from console.tui.learn.live_pane import LivePane
 from console.tui.learn.messages import Outcome
 from console.tui.learn.pin import TOLD, pinned
 from console.tui.learn.reset_screen import ResetScreen
 from console.tui.learn.standing import Standing
-from console.tui.learn.telling import VIEW_KEYS, columns, news_at, place, pressed, runs_on, told, words_keys
+from console.tui.learn.telling import VIEW_KEYS, place, runs_on, words_keys
+from console.tui.learn.words_pane import WIDE_FROM, WordsPane
 from console.tui.live.board import View
 from console.tui.messages import Stepped
 from console.tui.order import Verb
@@ -34,15 +34,11 @@ from console.tui.widgets.lines import Lines
 from console.tui.widgets.step_grid import StepGrid
 from console.tui.widgets.table import Table
 from control_plane.contracts.errors import InferDeckError
+from control_plane.contracts.fleet import Snapshot
 from lessons.actions import POOL
 from lessons.answers import Misread
-from lessons.model import Check, Predict, Show
+from lessons.model import Check, Do, Observe, Predict, Show
 from lessons.player import NotYet, Player, Reply
-
-WIDE_FROM = 96
-"""Columns from which on the live view stands beside the words, and not below them."""
-
-_LEAST_WORDS, _LEAST_LIVE = 7, 8
 
 
 class LessonScreen(DeckScreen):
@@ -74,14 +70,16 @@ class LessonScreen(DeckScreen):
         self.player = player
         self.standing = Standing(player)
         self._pinned_for = -1
-        self._longer = False
-        self._fitted: tuple[int, int] = (0, 0)
 
     def body(self) -> Iterator[Widget]:
         yield Lines(name="dots")
         with Container(id="split"):
-            yield Lines(name="words")
+            yield WordsPane()
             yield LivePane(self.player.lesson.sandbox.replicas)
+
+    @property
+    def words(self) -> WordsPane:
+        return self.query_one(WordsPane)
 
     @property
     def live(self) -> LivePane:
@@ -105,15 +103,18 @@ class LessonScreen(DeckScreen):
     def starting(self) -> None:
         """A platform is on its way."""
         self.standing = Standing(self.player, since=deck_of(self).live().now_mono)
+        if self.is_mounted:
+            self._watch()
         self._repaint()
 
     def readying(self, readiness: Readiness) -> None:
         self.standing.readiness = readiness
         self._repaint()
 
-    def began(self) -> None:
+    def began(self, found: Snapshot | None) -> None:
+        """``found``: the platform as the lesson found it."""
         self.standing.started, self.standing.busy = True, False
-        self.live.begin(deck_of(self).live())
+        self.live.begin(found)
         self.standing.arrive()
         self._turn()
         self._tell()
@@ -154,46 +155,12 @@ class LessonScreen(DeckScreen):
     # Drawing.
 
     def show(self, view: View) -> None:
-        if self.live.asks(view):
+        if self.standing.started and self.live.asks(view):
             deck_of(self).ask_blocks(self.live.pin.of)
-        look = deck_of(self).look
         self.query_one("#dots", Lines).put([self._progress(view)])
-        split = self.query_one("#split")
-        wide = self.room.width >= WIDE_FROM
-        split.set_class(wide, "-wide")
-        words = self.query_one("#words", Lines)
-        across = columns(self.standing, self.room.width) if wide else self.room.width
-        width = across - (3 if wide else 2)
-        lines = told(self.standing, desk_of(self).elsewhere, view.now_mono, width, look)
-        height = self.room.height - 2 if wide else self._share(len(lines) + 3)
-        if (fit := (across if wide else 0, 0 if wide else height)) != self._fitted:
-            self._fitted = fit
-            words.styles.width = across if wide else "1fr"
-            words.styles.height = "1fr" if wide else height
-        words.put(self._cut(lines, width, height))
+        self.query_one("#split").set_class(self.room.width >= WIDE_FROM, "-wide")
+        self.words.show(self.standing, desk_of(self).elsewhere, view.now_mono, self.room)
         self.live.show(view)
-
-    def _share(self, wanted: int) -> int:
-        """Lines for the words, where the live view stands below them."""
-        room = self.room.height - 1
-        return max(min(_LEAST_WORDS, room), min(wanted, room - _LEAST_LIVE))
-
-    def _cut(self, lines: list[Line], width: int, height: int) -> list[Line]:
-        """The part of the sheet that is read now, and below it what can be pressed."""
-        standing, look = self.standing, deck_of(self).look
-        keys = prompt(pressed(standing), width, look)
-        if standing.fresh and len(lines) + len(keys) > height:
-            standing.top = news_at(standing, width, look)
-        standing.fresh = False
-        if standing.top >= len(lines):
-            standing.top = 0
-        self._longer = len(lines) > standing.top + max(1, height - len(keys))
-        if self._longer:
-            room = max(1, height - 1)
-            return [*lines[standing.top : standing.top + room], *prompt([("→", "more of it")], width, look)]
-        shown = lines[standing.top :]
-        space: list[Line] = [[]] if len(shown) < height - len(keys) else []
-        return [*shown, *space, *keys]
 
     def _progress(self, view: View) -> list[Span]:
         look = deck_of(self).look
@@ -242,11 +209,13 @@ class LessonScreen(DeckScreen):
         standing = self.standing
         if standing.trouble is not None:
             desk_of(self).begin()
-        elif standing.busy or self._longer:
+        elif standing.busy or self.words.longer:
             self.action_on()
         elif standing.answers and (standing.waits or self._rewritten()):
             self._commit()
         elif standing.acts:
+            if isinstance(self.player.step, Do | Observe):
+                self.live.count_anew(deck_of(self).live())
             self._do(self.player.act, "it runs:" if self.player.step.kind == "observe" else "being done:")
         else:
             self.action_on()
@@ -283,16 +252,13 @@ class LessonScreen(DeckScreen):
             return None
         if standing.busy:
             standing.note = "it is not over yet" if standing.doing else ""
-        elif self._longer:
-            standing.top += max(1, self._page_height() - 2)
+        elif self.words.longer:
+            self.words.page_on(standing)
         elif standing.more:
             standing.sheet, standing.top = standing.sheet + 1, 0
         else:
             return self._forward()
         return self._repaint()
-
-    def _page_height(self) -> int:
-        return self.query_one("#words", Lines).size.height
 
     def _forward(self) -> None:
         self._do(self.player.forward, "")
@@ -309,7 +275,7 @@ class LessonScreen(DeckScreen):
         if not standing.started or standing.busy:
             return
         if standing.top:
-            standing.top = max(0, standing.top - max(1, self._page_height() - 2))
+            self.words.page_back(standing)
         elif standing.sheet:
             standing.sheet = min(standing.sheet, len(standing.sheets) - 1) - 1
         else:

@@ -31,7 +31,7 @@ from console.tui.widgets.scrolled_lines import ScrolledLines
 from console.tui.widgets.table import Table
 from console.tui.widgets.worker_table import worker_table
 from control_plane.contracts.choice import split_choice
-from control_plane.contracts.fleet import WorkerView
+from control_plane.contracts.fleet import Snapshot, WorkerView
 
 _MOST_EVENTS = 4
 _SPAN_S = 60.0
@@ -98,11 +98,14 @@ class LivePane(Vertical):
     def _table(self, name: str) -> Table[object]:
         return self.query_one(f"#{name}", Table)
 
-    def begin(self, view: View) -> None:
-        """From now on nothing is shown of what was before."""
-        self._since = Since.now(view)
+    def begin(self, found: Snapshot | None) -> None:
+        """Nothing is shown of what was before the lesson ``found`` its platform so."""
+        self._since = Since.found(found)
         self.engine.since = self._since.at
-        view.history.forget()
+
+    def count_anew(self, view: View) -> None:
+        """An experiment begins: hits are those of its calls, until the next one."""
+        self._since = self._since.counted(view.workers)
 
     def turn(self, pin: Pin) -> None:
         if pin == self.pin:

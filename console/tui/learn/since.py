@@ -1,29 +1,31 @@
-"""What came since a lesson began: a platform has a past, of other lessons and of those who tried."""
+"""What came since a lesson began: a platform has a past, of other lessons, of those who tried, and of its own start."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
 from console.tui.live.board import View
-from control_plane.contracts.fleet import WorkerView
+from control_plane.contracts.fleet import Snapshot, WorkerView
 
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """``at`` is the platform's wall clock; ``tokens`` what each worker had computed until then: its start, prompt
-    tokens, and those out of its cache."""
+    """``at`` is the platform's wall clock when the lesson began; ``tokens`` what each worker had computed until it, or
+    its last experiment, did: its start, prompt tokens, and those out of its cache."""
 
     at: float = 0.0
     tokens: Mapping[str, tuple[str, int, int]] = field(default_factory=dict)
 
     @classmethod
-    def now(cls, view: View) -> Self:
-        """A platform that was not heard yet has no past."""
-        if view.snapshot is None:
-            return cls()
-        return cls(view.now_unix + (view.silent_s or 0.0), {worker.id: _tokens(worker) for worker in view.workers})
+    def found(cls, snapshot: Snapshot | None) -> Self:
+        """A platform that nobody looked at has no past."""
+        return cls() if snapshot is None else cls(snapshot.taken_unix).counted(snapshot.workers)
+
+    def counted(self, workers: Iterable[WorkerView]) -> Self:
+        """Hits are those from now on, of workers that are as these."""
+        return replace(self, tokens={worker.id: _tokens(worker) for worker in workers})
 
     def of(self, view: View) -> View:
         """Without the requests and events of before."""

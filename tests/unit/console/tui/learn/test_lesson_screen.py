@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 from console.readiness import Readiness, Step
+from console.tui.learn.finished_screen import FinishedScreen
 from console.tui.learn.lesson_screen import LessonScreen
+from console.tui.learn.pin import Pin
 from console.tui.learn.reset_screen import ResetScreen
+from console.tui.messages import Heard
+from console.tui.order import Verb
 from control_plane.contracts.errors import Unavailable
 from control_plane.contracts.fleet import Event
 from lessons.progress import Progress, State
@@ -190,11 +194,54 @@ async def test_a_finished_lesson_asks_before_it_begins_anew(tmp_path: Path) -> N
         for record in progress.lessons.values():
             record.finished = True
         await seen.press("enter")
-        assert isinstance(seen.app.screen, ResetScreen)
+        assert isinstance(seen.app.screen, FinishedScreen)
         await seen.press("n")
-        assert not isinstance(seen.app.screen, ResetScreen | LessonScreen)
+        assert not isinstance(seen.app.screen, FinishedScreen | LessonScreen)
         await seen.press("enter", "y")
         await seen.until(lambda: isinstance(seen.app.screen, LessonScreen) and seen.standing.started)
+
+
+async def finished(tmp_path: Path) -> Progress:
+    """Of a lesson that was taken to its end."""
+    async with lesson(tmp_path) as seen:
+        await to_the_repair(seen)
+        await seen.do("s", "right", "right")
+        assert seen.record.finished
+        return seen.progress
+
+
+async def test_a_finished_lesson_that_is_named_says_so_and_can_be_looked_back_at(tmp_path: Path) -> None:
+    progress = await finished(tmp_path / "before")
+    async with lesson(tmp_path, progress=progress, started=False) as seen:
+        await seen.until(lambda: isinstance(seen.app.screen, FinishedScreen))
+        assert "Lesson 12 is done" in seen.text
+        assert "2 of 2 predictions right; 1 of 8 steps skipped" in seen.text
+        assert not seen.stage.running
+        await seen.press("b")
+        await seen.until(lambda: isinstance(seen.app.screen, LessonScreen) and seen.standing.started)
+        while seen.screen.player.step.id != "experiment":
+            await seen.do("right")
+        assert "[Enter] run it again" not in seen.said
+        await seen.do("right")
+        assert "✓ right: b) 64, as many as were asked for" in seen.said
+        assert seen.stage.asked == ["start sim 1"]
+        assert seen.record.finished
+        await seen.do("escape")
+        await seen.until(lambda: "runs on" in seen.text)
+
+
+async def test_a_finished_lesson_that_is_named_is_begun_anew_only_where_that_is_wanted(tmp_path: Path) -> None:
+    progress = await finished(tmp_path / "before")
+    async with lesson(tmp_path, progress=progress, started=False) as seen:
+        await seen.until(lambda: isinstance(seen.app.screen, FinishedScreen))
+        await seen.press("escape")
+        assert seen.record.finished
+        assert "runs on" in seen.text
+    async with lesson(tmp_path / "again", progress=progress, started=False) as seen:
+        await seen.until(lambda: isinstance(seen.app.screen, FinishedScreen))
+        await seen.press("y")
+        await seen.until(lambda: isinstance(seen.app.screen, LessonScreen) and seen.standing.started)
+        assert not seen.record.settled()
 
 
 async def test_what_is_no_number_is_told_and_stays(tmp_path: Path) -> None:
@@ -318,6 +365,50 @@ async def test_before_there_is_a_platform_it_says_on_what_it_will_run(tmp_path: 
         stage.gate.set()
         await seen.until(lambda: seen.standing.started)
         assert "One idea." in seen.text
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30)])
+async def test_until_its_own_platform_is_there_a_lesson_shows_none(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with lesson(tmp_path, size=size, alone=False) as seen:
+        await seen.press("enter")
+        await seen.until(lambda: isinstance(seen.app.screen, LessonScreen) and seen.standing.started)
+        await seen.hear_workers()
+        seen.screen.live.turn(Pin("workers"))
+        await seen.pass_time(0.0)
+        assert any("w-2" in line for line in seen.lines)
+        seen.stage.gate.clear()
+        seen.app.finish()
+        await seen.press("down", "enter")
+        await seen.until(lambda: isinstance(seen.app.screen, LessonScreen))
+        seen.app.on_heard(Heard(two_workers()))  # which was on its way
+        await seen.pass_time(1.0)
+        assert "its platform starts" in seen.text
+        assert "its platform, live: not there yet" in seen.text
+        assert not any("w-2" in line for line in seen.lines)
+        assert seen.app.live().snapshot is None
+        assert seen.screen.targets(Verb.SCALE) == []
+        seen.stage.gate.set()
+        await seen.until(lambda: seen.standing.started)
+        await seen.hear_workers()
+        assert seen.app.live().snapshot is not None
+
+
+async def test_while_a_lesson_is_put_back_nothing_is_shown_of_its_platform(tmp_path: Path) -> None:
+    async with lesson(tmp_path) as seen:
+        seen.screen.live.turn(Pin("workers"))
+        await seen.pass_time(0.0)
+        assert any("w-2" in line for line in seen.lines)
+        seen.stage.gate.clear()
+        await seen.press("r", "y")
+        await seen.pass_time(1.0)
+        assert "its platform, live: not there yet" in seen.text
+        assert not any("w-2" in line for line in seen.lines)
+        seen.stage.gate.set()
+        await seen.until(lambda: seen.standing.started)
+        await seen.hear_workers()
+        seen.screen.live.turn(Pin("workers"))
+        await seen.pass_time(0.0)
+        assert any("w-2" in line for line in seen.lines)
 
 
 async def test_a_platform_that_does_not_come_says_why_and_can_be_tried_again(tmp_path: Path) -> None:

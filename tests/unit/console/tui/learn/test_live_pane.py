@@ -11,10 +11,9 @@ import pytest
 
 from console.tui.learn.pin import TOLD, Pin
 from console.tui.learn.since import Since
-from console.tui.live.board import Board
 from console.tui.messages import Stepped
 from console.tui.order import Verb
-from control_plane.contracts.fleet import Event, RequestPhase, RequestView, WorkerView
+from control_plane.contracts.fleet import Event, RequestPhase, RequestView, Snapshot, WorkerView
 from control_plane.contracts.step import BlockSnapshot, EngineStep, StepFrame, TraceMode, TraceState
 from tests.snapshots.memory import NOW, request, snapshot, worker
 from tests.snapshots.steps import Job, SmallEngine
@@ -145,8 +144,9 @@ async def test_a_lesson_shows_nothing_of_what_was_before_it(tmp_path: Path, size
         await seen.hear(snapshot(NOW, (worker("w-1", 0.9, NOW),), (ended("req-old", NOW - 9),), events=(old,)))
         await turn(seen, "requests")
         assert "req-old" in seen.text
-        seen.screen.began()
-        await seen.pass_time(0.0)
+        seen.stage.began = seen.app.live().snapshot
+        await seen.press("r", "y")
+        await seen.until(lambda: seen.standing.started)
         assert seen.app.live().history.window("w-1", NOW, 60.0, 8) == []
         new = Event(2, NOW + 2, "worker_ready", "w-1", "new things")
         both = (ended("req-old", NOW - 9), ended("req-new", NOW + 1))
@@ -183,20 +183,42 @@ async def test_the_workers_have_their_latencies_and_hits_at_every_size(tmp_path:
         assert [word for word in ("TTFT", "ITL", "hits") if word not in title] == []
 
 
-def test_hits_are_those_since_the_lesson_began() -> None:
+def test_hits_are_those_since_the_lesson_or_its_last_experiment_began() -> None:
     def at(prompt: int, cached: int, instance: str = "a") -> WorkerView:
         view = worker("w-1", 0.4)
         assert view.load is not None
         return replace(view, load=replace(view.load, instance_id=instance, prompt_tokens=prompt, cached_tokens=cached))
 
-    board = Board("here")
-    board.heard(snapshot(NOW, (at(1000, 900),), 0), 1.0)
-    since = Since.now(board.view(1.5))
-    assert since.at == NOW + 0.5
+    since = Since.found(snapshot(NOW, (at(1000, 900),), 0))
+    assert since.at == NOW
     assert since.hits(at(1000, 900)) is None, "nothing was asked of it yet"
     assert since.hits(at(1100, 910)) == 0.1
     assert since.hits(at(80, 40, "b")) == 0.5, "another process counts anew"
-    assert Since.now(Board("elsewhere").view(1.0)) == Since()
+    assert Since.found(None) == Since()
+    later = since.counted([at(1100, 910)])
+    assert later.at == NOW
+    assert later.hits(at(1100, 910)) is None
+    assert later.hits(at(1200, 1000)) == 0.9
+
+
+async def test_the_column_of_hits_begins_with_each_experiment(tmp_path: Path) -> None:
+    def told(prompt: int, cached: int) -> Snapshot:
+        view = worker("w-1", 0.4)
+        assert view.load is not None
+        load = replace(view.load, instance_id="a", prompt_tokens=prompt, cached_tokens=cached)
+        return snapshot(NOW, (replace(view, load=load),), 0)
+
+    async with lesson(tmp_path) as seen:
+        while seen.screen.player.step.id != "experiment":
+            await seen.do("s" if seen.standing.waits else "right")
+        await turn(seen, "workers")
+        await seen.hear(told(1000, 990))
+        assert any("w-1" in line and "99%" in line for line in seen.lines)
+        await seen.do("enter")
+        await seen.hear(told(1000, 990))
+        assert not any("w-1" in line and "99%" in line for line in seen.lines), "nothing was asked since"
+        await seen.hear(told(1100, 1007))
+        assert any("w-1" in line and "17%" in line for line in seen.lines)
 
 
 async def test_lines_that_do_not_fit_are_scrolled(tmp_path: Path) -> None:
