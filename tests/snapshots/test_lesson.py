@@ -223,6 +223,15 @@ def test_reset(snap_compare: Compare) -> None:
     assert seen(snap_compare, SMALL, reached("why"), "r")
 
 
+@SIZES
+def test_a_lesson_that_is_done(snap_compare: Compare, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lessons_screen, "entries", lambda progress: [])
+    progress = reached("remember", skipped="repair", here=State.DONE)
+    (record,) = progress.lessons.values()
+    record.finished = True
+    assert seen(snap_compare, size, progress)
+
+
 def test_on_sixteen_colours_and_few_glyphs(snap_compare: Compare) -> None:
     progress = reached("experiment", here=State.DONE)
     assert seen(snap_compare, SMALL, progress, "right", look=Look(SIXTEEN_COLOURS, PLAIN, "ansi-dark"))
