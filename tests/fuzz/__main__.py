@@ -27,7 +27,18 @@ def main() -> int:
     parser.add_argument("-k", dest="name", default="", help="only tests of this name")
     arguments = parser.parse_args()
     os.environ[VARIABLE] = str(arguments.examples)
-    options = ["-q", "-s", "-n", "0", "--timeout=0", "--durations=0", "--hypothesis-show-statistics"]
+    # What is logged would be kept for a report: hundreds of megabytes for the garbage collector to walk through.
+    options = [
+        "-q",
+        "-s",
+        "-n",
+        "0",
+        "-p",
+        "no:logging",
+        "--timeout=0",
+        "--durations=0",
+        "--hypothesis-show-statistics",
+    ]
     return int(pytest.main([*FILES, *options, *(["-k", arguments.name] if arguments.name else [])]))
 
 
