@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from control_plane.contracts.errors import Conflict, DropReason, InferDeckError, InvalidRequest, Unavailable, WorkerLost
+from control_plane.contracts.errors import Conflict, DropReason, InferDeckError, InvalidRequest, Unavailable
 from control_plane.contracts.identity import Peer
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1 import worker_pb2_grpc
@@ -68,8 +68,7 @@ def _parse_frame(data: bytes) -> pb.RouterFrame:
 def _refuse_unless_ready(status: WorkerStatus) -> None:
     if status.state is WorkerState.READY:
         return
-    if status.state is WorkerState.FAILED:
-        raise WorkerLost(f"the engine is dead: {status.reason}", reason=DropReason.ENGINE_DEAD)
+    status.unless_failed()
     raise Unavailable(f"the worker is {status.state.name.lower()}", reason=DropReason.DRAINING)
 
 

@@ -30,7 +30,8 @@ class Slept:
 class Sleeper:
     """``level`` is 0 while the worker is awake: from the moment at which it refuses calls it is that of the sleep.
 
-    What has begun goes on to its end, also when whoever asked for it is gone.
+    What has begun goes on to its end, also when whoever asked for it is gone. A worker whose engine could not go there
+    or back has failed: see ``Sleeps``.
     """
 
     def __init__(self, worker_id: str, engine: Engine, status: WorkerStatus, calls: CallTable) -> None:
@@ -57,6 +58,7 @@ class Sleeper:
         if level not in SLEEP_LEVELS:
             raise InvalidRequest(f"there is no level {level} of sleep: 1 keeps the weights, 2 does not", param="level")
         async with self._one_at_a_time:
+            self._status.unless_failed()
             if self.level == level:
                 return Slept(False)
             if self.level:
@@ -72,8 +74,11 @@ class Sleeper:
             status.move(WorkerState.ASLEEP, f"put to sleep at level {level}")
             try:
                 await engine.sleep(level)
-            except BaseException:
+            except Conflict:
                 self._awake()
+                raise
+            except Exception as error:
+                status.move(WorkerState.FAILED, f"it could not be put to sleep: {error}")
                 raise
             took_s = time.monotonic() - began
             _log.info("asleep", extra={"level": level, "took_s": round(took_s, 3)})
@@ -82,6 +87,7 @@ class Sleeper:
     async def _wake(self) -> Slept:
         engine, status = self._able(), self._status
         async with self._one_at_a_time:
+            self._status.unless_failed()
             if not self.level:
                 return Slept(False)
             began, level = time.monotonic(), self.level
@@ -89,8 +95,11 @@ class Sleeper:
                 raise Conflict(f"the worker is {status.state.name.lower()}")
             try:
                 await engine.wake()
-            except BaseException:
+            except Conflict:
                 status.move(WorkerState.ASLEEP, f"could not be woken from level {level}")
+                raise
+            except Exception as error:
+                status.move(WorkerState.FAILED, f"it could not be woken: {error}")
                 raise
             self._awake()
             took_s = time.monotonic() - began

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from control_plane.contracts.errors import DropReason, WorkerLost
 from control_plane.contracts.worker import WorkerState
 
 _NEXT = {
@@ -52,6 +53,11 @@ class WorkerStatus:
         for listener in self._listeners:
             listener(state)
         return True
+
+    def unless_failed(self) -> None:
+        """Raises WorkerLost once the worker has failed."""
+        if self.state is WorkerState.FAILED:
+            raise WorkerLost(f"the engine is dead: {self.reason}", reason=DropReason.ENGINE_DEAD)
 
     def end(self) -> None:
         """Nothing will change any more."""

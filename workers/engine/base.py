@@ -166,6 +166,9 @@ class Sleeps(Protocol):
 
     At level 1 the weights move to the host's memory, at level 2 they are discarded; what the KV cache held is lost at
     either, and KV events say so. It is told so only while nothing runs, and gets no calls until it is awake again.
+
+    A Conflict has changed nothing. Any other error leaves an engine that can serve nothing more: it is dead, as
+    ``dead`` then says.
     """
 
     def no_sleep(self) -> str:

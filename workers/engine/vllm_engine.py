@@ -109,7 +109,7 @@ class VllmEngine:
 
         self._calls = Calls(self._llm, self._counters, token_bytes, self._lost)
         await self._calls.open()
-        self._naps = Naps(self._llm, lambda: self._calls.unfinished if self._calls is not None else 0)
+        self._naps = self._make_naps(self._llm)
         assert self._steps is not None
         await self._steps.open(self._llm.engine_core)
         self._core.meet_family()
@@ -193,6 +193,9 @@ class VllmEngine:
 
     async def wake(self) -> None:
         await self._running_naps().wake()
+
+    def _make_naps(self, llm: Any) -> Naps:
+        return Naps(llm, lambda: self._calls.unfinished if self._calls is not None else 0, self._die_of)
 
     def _running_naps(self) -> Naps:
         if reason := self.no_sleep():
@@ -308,11 +311,14 @@ class VllmEngine:
             )
 
     def _lost(self, error: BaseException) -> None:
-        """The core is about to go, and what it said or how it ends tells more than this error does."""
+        self._die_of(f"{type(error).__name__}: {error}")
+
+    def _die_of(self, cause: str) -> None:
+        """If the core goes, too, what it said or how it ends tells more than this cause does."""
         if self._core is not None and (words := self._core.last_words()):
             self._die(f"engine core failed: {words}")
         else:
-            self._loop.call_later(_LAST_WORDS_S, self._die, f"{type(error).__name__}: {error}")
+            self._loop.call_later(_LAST_WORDS_S, self._die, cause)
 
     def _die(self, cause: str) -> None:
         if self._stopping or self._death.done():

@@ -6,7 +6,6 @@ was discarded at level 2 is not fetched by itself: the weights are read from the
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -15,12 +14,18 @@ from control_plane.contracts.sleep import SLEEP_LEVELS
 
 
 class Naps:
-    """``llm`` is an ``AsyncLLM`` with ``enable_sleep_mode``; ``unfinished`` counts the calls of ours that it has."""
+    """``llm`` is an ``AsyncLLM`` with ``enable_sleep_mode``; ``unfinished`` counts the calls of ours that it has.
 
-    def __init__(self, llm: Any, unfinished: Callable[[], int]) -> None:
+    Where vLLM fails on its way to sleep or back, some of its memory may be there and some not, and nobody can tell
+    which: ``lost`` hears the cause, and the engine is to serve nothing more. What is refused beforehand harms nothing.
+    """
+
+    def __init__(self, llm: Any, unfinished: Callable[[], int], lost: Callable[[str], None]) -> None:
         self.level = 0
         self._llm = llm
         self._unfinished = unfinished
+        self._lost = lost
+        self._broken = ""
 
     def refuse(self) -> None:
         """Raises Unavailable while it sleeps: vLLM would keep the call until it wakes."""
@@ -28,6 +33,7 @@ class Naps:
             raise from_reason(DropReason.DRAINING, "the engine sleeps")
 
     async def sleep(self, level: int) -> None:
+        self._unless_broken()
         if level not in SLEEP_LEVELS:
             raise Conflict(f"there is no level {level} of sleep", param="level")
         if self.level:
@@ -39,13 +45,10 @@ class Naps:
             # "wait": what came by another service than ours ends first.
             await self._llm.sleep(level, mode="wait")
         except Exception as error:
-            # It schedules nothing from when it was asked on: calls would be taken, and wait for ever.
-            with contextlib.suppress(Exception):
-                await self._llm.wake_up()
-            self.level = 0
-            raise _lost("fall asleep", error) from error
+            raise self._break(f"vLLM could not fall asleep: {type(error).__name__}: {error}") from error
 
     async def wake(self) -> None:
+        self._unless_broken()
         if not self.level:
             raise Conflict("the engine does not sleep")
         try:
@@ -57,12 +60,17 @@ class Naps:
                 await self._llm.wake_up()
             sleeping = await self._llm.is_sleeping()
         except Exception as error:
-            raise _lost("wake", error) from error
+            raise self._break(f"vLLM could not wake: {type(error).__name__}: {error}") from error
         if sleeping:
-            raise WorkerLost("vLLM was woken, and says that it sleeps", reason=DropReason.INTERNAL_ERROR)
+            raise self._break("vLLM was woken, and says that it sleeps")
         self.level = 0
 
+    def _unless_broken(self) -> None:
+        if self._broken:
+            raise WorkerLost(self._broken, reason=DropReason.ENGINE_DEAD)
 
-def _lost(what: str, error: Exception) -> WorkerLost:
-    cause = f"{type(error).__name__}: {error}"
-    return WorkerLost(f"vLLM could not {what}: {cause}", reason=DropReason.INTERNAL_ERROR)
+    def _break(self, cause: str) -> WorkerLost:
+        """It stays asleep for whoever calls, until its end is noticed."""
+        self._broken = cause
+        self._lost(cause)
+        return WorkerLost(cause, reason=DropReason.ENGINE_DEAD)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from control_plane.contracts.errors import Conflict, InvalidRequest
+from control_plane.contracts.errors import Conflict, InvalidRequest, WorkerLost
 from control_plane.contracts.worker import WorkerState
 from tests.scripted_worker import scripted_spec
 from workers.calls import CallTable
@@ -15,7 +15,8 @@ from workers.engine.scripted import ScriptedEngine
 from workers.sleeper import Sleeper
 from workers.status import WorkerStatus
 
-READY, DRAINING, ASLEEP, WAKING = WorkerState.READY, WorkerState.DRAINING, WorkerState.ASLEEP, WorkerState.WAKING
+READY, DRAINING, FAILED = WorkerState.READY, WorkerState.DRAINING, WorkerState.FAILED
+ASLEEP, WAKING = WorkerState.ASLEEP, WorkerState.WAKING
 
 
 class Made:
@@ -96,26 +97,45 @@ async def test_an_engine_that_cannot_says_so(tmp_path: Path) -> None:
         await made.sleeper.wake()
 
 
-async def test_one_that_fails_to_sleep_is_awake_and_one_that_fails_to_wake_sleeps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def fail(*_: Any) -> None:
-        raise OSError("no memory")
+async def test_what_an_engine_refuses_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_: Any) -> None:
+        raise Conflict("not now")
 
     made = scripted(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(made.engine, "sleep", fail)
-        with pytest.raises(OSError, match="no memory"):
+        patch.setattr(made.engine, "sleep", refuse)
+        with pytest.raises(Conflict, match="not now"):
             await made.sleeper.sleep(1)
     assert (made.sleeper.level, made.status.state) == (0, READY)
     await made.sleeper.sleep(1)
     with monkeypatch.context() as patch:
-        patch.setattr(made.engine, "wake", fail)
-        with pytest.raises(OSError, match="no memory"):
+        patch.setattr(made.engine, "wake", refuse)
+        with pytest.raises(Conflict, match="not now"):
             await made.sleeper.wake()
     assert (made.sleeper.level, made.status.state) == (1, ASLEEP)
     await made.sleeper.wake()
     assert (made.sleeper.level, made.status.state) == (0, READY)
+
+
+@pytest.mark.parametrize("way", ["sleep", "wake"])
+async def test_one_that_breaks_on_its_way_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    """Its memory may be half there: nobody may take it for ready, nor for one that can be woken."""
+
+    async def fail(*_: Any) -> None:
+        raise OSError("no memory")
+
+    made = scripted(tmp_path)
+    monkeypatch.setattr(made.engine, way, fail)
+    if way == "wake":
+        await made.sleeper.sleep(1)
+    with pytest.raises(OSError, match="no memory"):
+        await (made.sleeper.sleep(1) if way == "sleep" else made.sleeper.wake())
+    assert made.states == ([ASLEEP, FAILED] if way == "sleep" else [ASLEEP, WAKING, FAILED])
+    assert "no memory" in made.status.reason
+    for again in (made.sleeper.sleep(1), made.sleeper.wake()):
+        with pytest.raises(WorkerLost, match="the engine is dead"):
+            await again
+    assert made.status.state is FAILED
 
 
 async def test_it_goes_on_when_whoever_asked_is_gone(tmp_path: Path) -> None:
