@@ -1,4 +1,5 @@
-"""How methods of a service answer: errors of the tree become statuses, and streams end with their operator."""
+"""How methods of a service answer: errors of the tree become statuses, writes are finished, and streams end with
+their operator."""
 
 from __future__ import annotations
 
@@ -6,12 +7,13 @@ import contextlib
 import functools
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar, cast
 
 import grpc
 
 from control_plane.api.caller import caller
+from control_plane.api.works import Works
 from control_plane.contracts.errors import InferDeckError, InternalError, Unavailable
 from control_plane.contracts.wire.status import abort_with
 from control_plane.store.outage import is_outage
@@ -39,6 +41,19 @@ def unary(
             await abort_with(context, told(error, method.__name__))
 
     return answer
+
+
+def write(
+    method: Callable[[Any, _Request, Context], Coroutine[Any, Any, _Response]],
+) -> Callable[[Any, _Request, Context], Awaitable[_Response]]:
+    """Like ``unary``; what the method has begun goes on when its operator is gone. ``self.works`` does it."""
+
+    @functools.wraps(method)
+    async def to_the_end(self: Any, request: _Request, context: Context) -> _Response:
+        works: Works = self.works
+        return await works.finish(method(self, request, context))
+
+    return unary(to_the_end)
 
 
 def stream(

@@ -8,7 +8,7 @@ import dataclasses
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import grpc
@@ -16,7 +16,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from control_plane.api.access_service import AccessService, HomeSecret
-from control_plane.api.answering import Context, stream, unary
+from control_plane.api.answering import Context, stream, unary, write
 from control_plane.api.auth import Access, OperatorAuth
 from control_plane.api.caller import require
 from control_plane.api.decision_desk import DecisionDesk
@@ -24,12 +24,12 @@ from control_plane.api.fleet_service import FleetService
 from control_plane.api.history_service import HistoryService
 from control_plane.api.routing_feed import RoutingFeed
 from control_plane.api.trail import Trail
+from control_plane.api.works import Works
 from control_plane.contracts.access import Role
 from control_plane.contracts.errors import Conflict, InvalidRequest
-from control_plane.contracts.fleet import ActionResult
 from control_plane.contracts.identity import Peer
 from control_plane.contracts.sleep import SHALLOW
-from control_plane.contracts.step import TraceMode
+from control_plane.contracts.step import TraceMode, TraceState
 from control_plane.contracts.v1 import (
     access_pb2_grpc,
     decision_pb2,
@@ -88,7 +88,7 @@ class ApiServer:
         self._health = health.aio.HealthServicer()
         self._trail = trail = Trail(access.audit)
         self._routing = routing = RoutingFeed(access.policies, platform.snapshots.lead)
-        operator = _Operator(platform, trail, routing)
+        self._operator = operator = _Operator(platform, trail, routing)
         operator_pb2_grpc.add_OperatorServicer_to_server(operator, self._server)  # type: ignore[no-untyped-call]
         self._feeding: asyncio.Task[None] | None = None
         service = AccessService(access, home_secret, routing.policy_changed, platform.pools.models)
@@ -122,6 +122,7 @@ class ApiServer:
         await self._server.stop(grace_s)
         if self._feeding is not None:
             self._feeding.cancel()
+        await self._operator.works.end(grace_s)
         await self._trail.written()
 
 
@@ -131,7 +132,7 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
         self._decisions = DecisionDesk(platform.decisions, routing)
         self._operations = platform.operations
         self._trail = trail
-        self._working: set[asyncio.Task[ActionResult]] = set()
+        self.works = Works()
         self._built: dict[bool, tuple[int, float, pb.Snapshot]] = {}
 
     @unary
@@ -152,14 +153,14 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
             await asyncio.sleep(interval)
             await changes.after(snapshot.revision, WATCH_AT_LEAST_S - interval)
 
-    @unary
+    @write
     async def Cordon(self, request: pb.WorkerRef, context: Context) -> pb.ActionResult:  # noqa: N802
         result = await self._operations.cordon(request.worker_id, dry_run=request.dry_run)
         if result.changed and not request.dry_run:
             await self._trail.left("worker.cordon", f"worker/{request.worker_id}", _CORDON[False], _CORDON[True])
         return to_wire(result, pb.ActionResult)
 
-    @unary
+    @write
     async def Uncordon(self, request: pb.WorkerRef, context: Context) -> pb.ActionResult:  # noqa: N802
         result = await self._operations.uncordon(request.worker_id, dry_run=request.dry_run)
         if result.changed and not request.dry_run:
@@ -179,7 +180,7 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
         async for progress in self._operations.drain(request.worker_id, request.timeout_s, dry_run=request.dry_run):
             yield to_wire(progress, pb.DrainProgress)
 
-    @unary
+    @write
     async def Scale(self, request: pb.ScaleRequest, context: Context) -> pb.ActionResult:  # noqa: N802
         pools = self._platform.pools
         before = pools.replicas(request.pool) if request.pool in pools.settings else 0
@@ -219,21 +220,22 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
             async for frame in frames:
                 yield frame
 
-    @unary
+    @write
     async def SetTrace(self, request: pb.WorkerTraceRequest, context: Context) -> worker_pb2.TraceState:  # noqa: N802
         engine = engine_of(self._platform.controller, request.worker_id)
         mode = trace_mode(request.mode)
         if mode is not TraceMode.UNSPECIFIED:
             require(Role.OPERATOR, "to change a trace")
-        before = await engine.set_trace(TraceMode.UNSPECIFIED, 1)
-        changes = mode is not TraceMode.UNSPECIFIED and not request.dry_run
-        state = await engine.set_trace(mode, request.every) if changes else before
-        if (state.mode, state.every) != (before.mode, before.every):
-            was, now = ({"mode": told.mode.name.lower(), "every": told.every} for told in (before, state))
-            await self._trail.left("worker.trace", f"worker/{request.worker_id}", was, now)
+        state = before = await engine.set_trace(TraceMode.UNSPECIFIED, 1)
+        what, was = ("worker.trace", f"worker/{request.worker_id}"), _trace(before)
+        if mode is not TraceMode.UNSPECIFIED and not request.dry_run:
+            async with self._trail.unfinished(*what, was, dry_run=False):
+                state = await engine.set_trace(mode, request.every)
+        if (now := _trace(state)) != was:
+            await self._trail.left(*what, was, now)
         return to_wire(state, worker_pb2.TraceState)
 
-    @unary
+    @write
     async def Inject(  # noqa: N802
         self, request: pb.WorkerInjectRequest, context: Context
     ) -> worker_pb2.InjectResponse:
@@ -242,35 +244,39 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
             require(Role.OPERATOR, "to make a worker fail")
         changes = (failure is not None or request.heal) and not request.dry_run
         given = (failure, request.heal) if changes else (None, False)
-        failures = await self._operations.inject(request.worker_id, given[0], heal=given[1])
+        what = ("worker.inject", f"worker/{request.worker_id}", dict[str, Any]())
+        async with self._trail.unfinished(*what, dry_run=not changes):
+            failures = await self._operations.inject(request.worker_id, given[0], heal=given[1])
         if changes:
             told = {} if failure is None else {**dataclasses.asdict(failure), "kind": str(failure.kind)}
-            await self._trail.left("worker.inject", f"worker/{request.worker_id}", {}, told | {"healed": request.heal})
+            await self._trail.left(*what, told | {"healed": request.heal})
         return worker_pb2.InjectResponse(failures=[to_wire(each, worker_pb2.Failure) for each in failures])
 
-    @unary
+    @write
     async def Sleep(self, request: pb.WorkerSleepRequest, context: Context) -> pb.ActionResult:  # noqa: N802
-        return to_wire(await self._to_the_end(self._put_to_sleep(request)), pb.ActionResult)
-
-    async def _put_to_sleep(self, request: pb.WorkerSleepRequest) -> ActionResult:
         level = request.level or SHALLOW
-        result = await self._operations.sleep(request.worker_id, level, dry_run=request.dry_run)
-        if result.changed and not request.dry_run:
-            told = {"sleep_level": level}
-            await self._trail.left("worker.sleep", f"worker/{request.worker_id}", {"sleep_level": 0}, told)
-        return result
+        result = await self._trail.of(
+            self._operations.sleep(request.worker_id, level, dry_run=request.dry_run),
+            "worker.sleep",
+            f"worker/{request.worker_id}",
+            {"sleep_level": 0},
+            {"sleep_level": level},
+            dry_run=request.dry_run,
+        )
+        return to_wire(result, pb.ActionResult)
 
-    @unary
+    @write
     async def Wake(self, request: pb.WorkerRef, context: Context) -> pb.ActionResult:  # noqa: N802
-        return to_wire(await self._to_the_end(self._wake_up(request)), pb.ActionResult)
-
-    async def _wake_up(self, request: pb.WorkerRef) -> ActionResult:
         load = named(self._platform.controller, request.worker_id).load
-        before = {"sleep_level": load.sleep_level if load is not None else 0}
-        result = await self._operations.wake(request.worker_id, dry_run=request.dry_run)
-        if result.changed and not request.dry_run:
-            await self._trail.left("worker.wake", f"worker/{request.worker_id}", before, {"sleep_level": 0})
-        return result
+        result = await self._trail.of(
+            self._operations.wake(request.worker_id, dry_run=request.dry_run),
+            "worker.wake",
+            f"worker/{request.worker_id}",
+            {"sleep_level": load.sleep_level if load is not None else 0},
+            {"sleep_level": 0},
+            dry_run=request.dry_run,
+        )
+        return to_wire(result, pb.ActionResult)
 
     @unary
     async def GetBlocks(self, request: pb.WorkerRef, context: Context) -> worker_pb2.BlockSnapshot:  # noqa: N802
@@ -281,11 +287,16 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
     async def GetRouter(self, request: pb.RouterRef, context: Context) -> routing_pb2.RouterState:  # noqa: N802
         return to_wire(await self._platform.router_state(request.router_id), routing_pb2.RouterState)
 
-    @unary
+    @write
     async def CancelRequest(self, request: pb.CancelRequestRequest, context: Context) -> pb.ActionResult:  # noqa: N802
-        result = await self._operations.cancel(request.request_id, dry_run=request.dry_run)
-        if result.changed and not request.dry_run:
-            await self._trail.left("request.cancel", f"request/{request.request_id}", {}, {"cancelled": True})
+        result = await self._trail.of(
+            self._operations.cancel(request.request_id, dry_run=request.dry_run),
+            "request.cancel",
+            f"request/{request.request_id}",
+            {},
+            {"cancelled": True},
+            dry_run=request.dry_run,
+        )
         return to_wire(result, pb.ActionResult)
 
     @stream
@@ -316,13 +327,6 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
         async for progress in self._platform.shutdown(grace_s):
             yield to_wire(progress, pb.ShutdownProgress)
 
-    async def _to_the_end(self, work: Coroutine[Any, Any, ActionResult]) -> ActionResult:
-        """What takes its time is finished and audited, also when the operator does not wait for it."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._working.add(task)
-        task.add_done_callback(self._working.discard)
-        return await asyncio.shield(task)
-
     def _snapshot(self, finished: bool) -> pb.Snapshot:
         """Built once for all who ask between two changes."""
         revision, at, built = self._built.get(finished, (0, 0.0, pb.Snapshot()))
@@ -332,3 +336,7 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
             built = to_wire(snapshot, pb.Snapshot)
             self._built[finished] = (snapshot.revision, now, built)
         return built
+
+
+def _trace(state: TraceState) -> dict[str, Any]:
+    return {"mode": state.mode.name.lower(), "every": state.every}

@@ -24,5 +24,5 @@ async def router_state(address: str, credentials: str = "") -> RouterState:
             make_stub: Any = RouterStub
             answer = await make_stub(channel).State(pb.StateRequest(), timeout=TIMEOUT_S)
     except grpc.aio.AioRpcError as error:
-        raise error_from(error, peer=address) from None
+        raise error_from(error, peer=address, waited_s=TIMEOUT_S) from None
     return from_wire(answer, RouterState)

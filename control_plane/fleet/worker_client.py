@@ -157,7 +157,7 @@ class WorkerClient:
         try:
             return await method(request, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
-            raise error_from(error, peer=self.address) from None
+            raise error_from(error, peer=self.address, waited_s=timeout_s) from None
         except grpc.aio.UsageError:
             raise self._closed() from None
         except asyncio.CancelledError:

@@ -38,7 +38,7 @@ async def fetch_tokenizer(address: str, expected_hash: str, credentials: str = "
                 pieces.setdefault(chunk.name, bytearray()).extend(chunk.data)
                 sizes[chunk.name] = chunk.size
     except grpc.aio.AioRpcError as error:
-        raise error_from(error, peer=address) from None
+        raise error_from(error, peer=address, waited_s=TIMEOUT_S) from None
     files = {name: bytes(data) for name, data in pieces.items()}
     if any(len(files[name]) != size for name, size in sizes.items()) or tokenizer_hash(files) != expected_hash:
         raise InternalError(f"the tokenizer that {address} sent is not the one that it goes by")

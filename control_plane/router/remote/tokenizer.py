@@ -38,7 +38,7 @@ async def fetch_bundle(
                 else:
                     pieces.setdefault(chunk.file.name, bytearray()).extend(chunk.file.data)
     except grpc.aio.AioRpcError as error:
-        raise error_from(error, peer=address) from None
+        raise error_from(error, peer=address, waited_s=TIMEOUT_S) from None
     if head is None:
         raise InternalError(f"the router at {address} told nothing of the tokenizer")
     if head.unchanged and known is not None:

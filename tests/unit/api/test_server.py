@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Any
+from typing import Any, cast
 from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 
+from control_plane.api.caller import Caller, enter
 from control_plane.api.server import ApiServer, _Operator
-from control_plane.contracts.errors import Conflict
+from control_plane.api.trail import Trail
+from control_plane.contracts.access import Actor, Role
+from control_plane.contracts.errors import Conflict, Unavailable
+from control_plane.contracts.fleet import ActionResult
 from control_plane.contracts.v1 import operator_pb2 as pb
+from control_plane.store import Audit
 
 
 async def test_a_port_that_cannot_be_had_is_told_with_its_setting() -> None:
@@ -44,3 +49,77 @@ async def test_a_drain_is_audited_when_it_begins() -> None:
     await asyncio.wait_for(began.wait(), 20)
     watching.cancel()
     trail.left.assert_awaited_once_with("worker.drain", "worker/w", {}, {"draining": True, "in_flight": 3})
+
+
+class Written:
+    """Stands in for the audit of the store."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[str, Any]] = []
+
+    def add(self, actor: Actor, action: str, target: str, before: Any, after: Any) -> None:
+        self.entries.append((action, after))
+
+
+def operator(platform: Any) -> tuple[_Operator, Written, Trail]:
+    async def check() -> None:
+        pass
+
+    written = Written()
+    enter(Caller(Actor("op-1", "ann", Role.OPERATOR), check))
+    trail = Trail(cast(Audit, written))
+    return _Operator(platform, trail, MagicMock()), written, trail
+
+
+async def test_a_sleep_that_nobody_saw_the_end_of_is_audited() -> None:
+    platform, context = MagicMock(), AsyncMock()
+    platform.operations.sleep = AsyncMock(side_effect=Unavailable("gave up after 600 s: no answer at w"))
+    context.abort.side_effect = RuntimeError("aborted")
+    served, written, _ = operator(platform)
+    with pytest.raises(RuntimeError, match="aborted"):
+        await served.Sleep(pb.WorkerSleepRequest(worker_id="w", level=1), context)
+    assert written.entries == [("worker.sleep", {"ended": "gave up after 600 s: no answer at w"})]
+
+
+async def test_what_an_operator_began_is_done_and_audited_though_they_leave_in_the_middle() -> None:
+    began, go_on, done = asyncio.Event(), asyncio.Event(), list[str]()
+
+    async def cordon(worker_id: str, *, dry_run: bool) -> ActionResult:
+        began.set()
+        await go_on.wait()
+        done.append(worker_id)
+        return ActionResult(True, "cordoned")
+
+    platform = MagicMock()
+    platform.operations.cordon = cordon
+    served, written, trail = operator(platform)
+    call = asyncio.ensure_future(served.Cordon(pb.WorkerRef(worker_id="w"), MagicMock()))
+    await began.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    go_on.set()
+    await served.works.end(20.0)
+    await trail.written()
+    assert (done, written.entries) == (["w"], [("worker.cordon", {"cordoned": True})])
+
+
+async def test_what_is_not_over_when_the_control_plane_ends_is_audited_so() -> None:
+    began = asyncio.Event()
+
+    async def wake(*_: Any, **__: Any) -> ActionResult:
+        began.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    platform = MagicMock()
+    platform.operations.wake = wake
+    platform.controller.workers = {"w": MagicMock(load=None)}
+    served, written, trail = operator(platform)
+    call = asyncio.ensure_future(served.Wake(pb.WorkerRef(worker_id="w"), MagicMock()))
+    await began.wait()
+    await served.works.end(0.0)
+    await trail.written()
+    assert written.entries == [("worker.wake", {"ended": "broken off: the control plane ended"})]
+    with pytest.raises(asyncio.CancelledError):
+        await call
