@@ -85,7 +85,10 @@ GATEWAY_CERTIFICATE_EXPIRES = Metric(
     "inferdeck_gateway_certificate_expires_unix", Kind.GAUGE, "When the certificate in use expires, in Unix time."
 )
 GATEWAY_PROMPT_TOKENS = Metric(
-    "inferdeck_gateway_prompt_tokens", Kind.COUNTER, "Prompt tokens of calls that were submitted.", ("model",)
+    "inferdeck_gateway_prompt_tokens",
+    Kind.COUNTER,
+    "Prompt tokens of calls that were submitted and are over.",
+    ("model",),
 )
 GATEWAY_OUTPUT_TOKENS = Metric(
     "inferdeck_gateway_output_tokens", Kind.COUNTER, "Tokens that came back from workers.", ("model",)

@@ -68,6 +68,7 @@ class Call:
         "_memory",
         "_patience",
         "_prompt_tokens",
+        "_sent",
         "_sink",
         "_tokenise_mono",
         "_tokenised_mono",
@@ -93,7 +94,7 @@ class Call:
         self._handle: CallHandle | None = None
         self._tokenise_mono = self._tokenised_mono = 0.0
         self._watch: FallbackWatch | None = None
-        self._ended = False
+        self._sent = self._ended = False
 
     def start(self) -> None:
         exchange = self._exchange
@@ -288,14 +289,12 @@ class Call:
             hops=generation.include_hops,
             attempts=self._patience.attempts,
         )
-        self._sink = sink
+        self._sink, self._sent = sink, True
         try:
             self._handle = desk.router.submit(call, sink)
         except InferDeckError:
-            self._sink = None
+            self._sink, self._sent = None, False
             raise
-        figures.prompt_tokens += len(ids)
-        figures.prompt_size.add(len(ids))
         if not self._ended and choice is not None:
             begun, waits = partial(self._begun, sink), partial(self._waits, sink)
             self._watch = FallbackWatch.of(desk.router, self._ask, choice, begun, waits, self._fall_back)
@@ -316,6 +315,7 @@ class Call:
         assert handle is not None
         assert watch is not None
         self._sink = self._handle = self._watch = self._admission = None
+        self._sent = False
         handle.cancel(FELL_BACK)
         sink.leave()
         self._patience.leaves(max(self._tokenised_mono, watch.since), handle.retries, anew=watch.returned)
@@ -389,6 +389,9 @@ class Call:
             self._admission.settle(0 if taken is None and counts else taken)
         if sink is not None:
             figures = self._desk.figures.model(self._generation.model)
+            if self._sent:  # not before: it might have gone on with another model
+                figures.prompt_tokens += self._prompt_tokens
+                figures.prompt_size.add(self._prompt_tokens)
             figures.duration.add(time.monotonic() - self._exchange.arrival_mono)
             if sink.first_token_mono:
                 figures.ttft.add(sink.first_token_mono - self._exchange.arrival_mono)

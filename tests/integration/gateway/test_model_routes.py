@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -47,6 +48,7 @@ from tests.scripted_worker import ScriptedServer, scripted_server
 from tests.unit.gateway.fakes import until
 from tests.unit.gateway.tokenizers import bundle
 
+HI = {"role": "user", "content": "hi"}
 SMALL, LARGE = "small-8b", "large-70b"
 HARD = "Prove the theorem step by step."
 ROUTES = {
@@ -339,6 +341,25 @@ async def test_what_a_call_was_at_a_worker_it_has_not_waited() -> None:
         assert waited.start_s > 1.5 * LOOK_AGAIN_S
         say(router.submitted[1], [" word"])
         assert (await asked).json()["model"] == "spare"
+
+
+async def test_a_call_counts_for_the_model_that_it_went_on_with_and_once() -> None:
+    router = PlayedRouter({MODEL: bundle(), "spare": bundle()})
+    router.leading = ModelRoutes({MODEL: ModelRoute(fallback=("spare",))})
+    router.play = None
+    async with serving(router, Keys()) as (_, http, _, _):
+        asked = asyncio.create_task(http.post(CHAT, json={"model": MODEL, "messages": [HI]}))
+        await until(lambda: router.submitted)
+        router.sick.add(MODEL)
+        router.submitted[0].handle.worker_id = ""
+        await until(lambda: len(router.submitted) == 2)
+        say(router.submitted[1], [" word"])
+        tokens = (await asked).json()["usage"]["prompt_tokens"]
+        figures = (await http.get("/metrics")).text
+    assert f'inferdeck_gateway_prompt_tokens_total{{model="spare"}} {float(tokens)}' in figures
+    assert 'inferdeck_gateway_prompt_size_tokens_count{model="spare"} 1.0' in figures
+    for other in re.findall(rf'inferdeck_gateway_prompt_\w+{{model="{MODEL}".*}} (.+)', figures):
+        assert float(other) == 0
 
 
 async def test_one_that_waits_for_a_pool_without_a_fallback_waits_on(here: Deck) -> None:
