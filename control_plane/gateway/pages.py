@@ -38,13 +38,18 @@ class Pages:
     def health(self, exchange: Exchange) -> None:
         exchange.respond(200, b'{"status":"ok"}')
 
-    def ready(self, exchange: Exchange) -> None:
+    @property
+    def unready(self) -> str:
+        """Why the gateway is not ready; empty where it is."""
         if self.closing:
-            exchange.respond(503, b'{"status":"stopping"}', headers=_LATER)
-        elif not self._router.ready():
-            exchange.respond(503, b'{"status":"no worker"}', headers=_LATER)
-        elif not self._prompts.warm:
-            exchange.respond(503, b'{"status":"reading tokenizers"}', headers=_LATER)
+            return "stopping"
+        if not self._router.ready():
+            return "no worker"
+        return "" if self._prompts.warm else "reading tokenizers"
+
+    def ready(self, exchange: Exchange) -> None:
+        if why := self.unready:
+            exchange.respond(503, f'{{"status":"{why}"}}'.encode(), headers=_LATER)
         else:
             exchange.respond(200, b'{"status":"ready"}')
 

@@ -71,8 +71,7 @@ class Gateway:
         self._figures = Figures()
         self._active: dict[str, Active] = {}
         self._limiter: Limiter | None = None
-        self._router: Router | None = None
-        self._prompts: ModelPrompts | None = None
+        self._pages: Pages | None = None
         self._listener: Listener | None = None
         self.certificate: ServerCertificate | None = None
         if options.certificate is not None:
@@ -89,16 +88,12 @@ class Gateway:
         """Bytes of request bodies in memory."""
         return self._listener.held if self._listener is not None else 0
 
-    @property
-    def _ready(self) -> bool:
-        return self._router is not None and self._router.ready() and self._prompts is not None and self._prompts.warm
-
     def stats(self) -> GatewayStats:
         """The figures now, for the router's report to the fleet."""
         usage = resource.getrusage(resource.RUSAGE_SELF)
         responses = self._figures.by_status()
         return GatewayStats(
-            ready=self._ready,
+            ready=self._pages is not None and not self._pages.unready,
             in_flight=len(self._active),
             requests_total=sum(responses.values()),
             responses=responses,
@@ -134,15 +129,14 @@ class Gateway:
         """Answer requests until ``stop`` is set; then take no more, let those that run end for ``grace_s`` seconds,
         and end the rest with an error that says so. Calls that wait for a model's first worker end at once. A router
         that is closed meanwhile ends the others earlier. Once for each gateway."""
-        self._router = router
         figures, lanes = self._figures, Lanes()
-        self._prompts = prompts = ModelPrompts(router)
+        prompts = ModelPrompts(router)
         gate = KeyGate(self._keys)
         name = f"{os.getpid()}-{secrets.token_hex(4)}"
         shared = self._shared(name)
         self._limiter = limiter = Limiter(shared, name=name, window_s=self._options.limit_window_s)
         desk = Desk(router, prompts, lanes, figures, self._options.wait_s, self._active, limiter, self._history)
-        pages = Pages(router, prompts, self._registry, self.started_unix)
+        self._pages = pages = Pages(router, prompts, self._registry, self.started_unix)
         app = GatewayApp(route_table(desk, pages), gate, desk, figures, Cors(self._options.cors_origins))
         self._listener = listener = Listener(app, self._socket, self._options.limits, self.certificate)
         figures.gauges = {

@@ -77,9 +77,9 @@ async def test_a_gateway_that_stops_is_not_ready() -> None:
         client = await rig.connect()
         client.send(request(body=chat_body()) + request("/ready", method="GET", key=None))
         submitted = await rig.call()
+        await until(lambda: rig.gateway.stats().ready)
         rig.stop.set()
-        await until(lambda: rig.stop.is_set())
-        await asyncio.sleep(0.02)
+        await until(lambda: not rig.gateway.stats().ready)
         say(submitted, ["x"])
         answer = await client.answer()
         assert answer.status == 200
