@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from control_plane.contracts.encoded import BothForms
 from control_plane.contracts.fleet import Event, RequestView, Snapshot
 from control_plane.contracts.sizing.plan import Plan
 from control_plane.contracts.step import BlockSnapshot, EngineStep
 from lessons.conversation import ItemSeen
+from lessons.encoded import BothForms
 from lessons.hops import TokenHops
 
 Value = float | str

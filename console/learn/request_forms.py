@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import fields
+from typing import Final
 
 from console.client import OperatorClient
+from console.learn.both_forms import both_forms
 from console.learn.calls import Made
 from control_plane.contracts.call import RoutedCall
-from control_plane.contracts.encoded import BothForms
 from control_plane.contracts.errors import NotFound
 from control_plane.contracts.fleet import RequestView
 from control_plane.contracts.policy import Policy
-from control_plane.contracts.wire.both_forms import both_forms
 from control_plane.contracts.worker import Sampling
 from lessons.actions import ROUNDS
+from lessons.encoded import BothForms
+
+_SAMPLING: Final = frozenset(field.name for field in fields(Sampling))
 
 
 async def request_forms(client: OperatorClient, made: Made | None) -> BothForms:
@@ -33,7 +37,7 @@ def routed_call(made: Made, view: RequestView, policy: Policy) -> RoutedCall:
         request_id=made.request_id,
         model=view.model,
         prompt_token_ids=body["prompt"],
-        sampling=Sampling(max_tokens=body["max_tokens"], ignore_eos=made.shape.ignore_eos),
+        sampling=Sampling(**{name: value for name, value in body.items() if name in _SAMPLING}),
         stream=made.shape.stream,
         arrival_unix=view.arrival_unix,
         arrival_mono=0.0,

@@ -26,7 +26,6 @@ from console.learn.sandbox import RunningSandbox, SandboxGone
 from console.learn.token_way import hops_by_call
 from console.learn.views import view_lines
 from console.learn.waiting import CHANGE_S, POLL_S, SETTLE_S, NotDone, as_wanted, at_rest, settled, until
-from control_plane.contracts.encoded import BothForms
 from control_plane.contracts.errors import InferDeckError, NotFound
 from control_plane.contracts.failure import Failure, FailureKind
 from control_plane.contracts.fleet import Snapshot, WorkerPhase
@@ -50,6 +49,7 @@ from lessons.actions import (
 )
 from lessons.conversation import ItemSeen
 from lessons.crash_action import Crash
+from lessons.encoded import BothForms
 from lessons.key_actions import MakeKey, SetKey
 from lessons.model import Sandbox, View
 from lessons.observation import CallSeen, Observation

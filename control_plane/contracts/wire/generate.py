@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from control_plane.contracts.call import RoutedCall
 from control_plane.contracts.v1 import worker_pb2 as pb
-from control_plane.contracts.worker import Sampling
+from control_plane.contracts.wire.convert import from_wire
+from control_plane.contracts.worker import Generate, Sampling
+
+
+def write_generate(number: int, call: RoutedCall) -> bytes:
+    """``number`` is the call's on its stream."""
+    return generate_frame(number, call).SerializeToString()
+
+
+def read_generate(data: bytes) -> Generate:
+    """What such a frame starts, as its worker submits it."""
+    return from_wire(pb.RouterFrame.FromString(data).generate, Generate)
 
 
 def generate_frame(number: int, call: RoutedCall) -> pb.RouterFrame:

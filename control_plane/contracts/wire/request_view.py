@@ -42,5 +42,15 @@ def request_to_wire(view: RequestView) -> pb.RequestView:
     if view.choice is not None:
         fill(view.choice, message.choice)
     for hold in view.holds:
-        fill(hold, message.holds.add())
+        message.holds.add(
+            reason=hold.reason,
+            start_s=hold.start_s,
+            waited_s=hold.waited_s,
+            over=hold.over,
+            tier=hold.tier,
+            band=hold.band,
+            saturation=hold.saturation,
+            position=hold.position,
+            queued=hold.queued,
+        )
     return message

@@ -20,7 +20,7 @@ from control_plane.contracts.identity import Peer
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1.worker_pb2_grpc import WorkerStub
 from control_plane.contracts.wire.frames import delta_from_wire, tokens_from_wire
-from control_plane.contracts.wire.generate import generate_frame
+from control_plane.contracts.wire.generate import write_generate
 from control_plane.contracts.wire.secure import open_channel
 from control_plane.contracts.worker import Delta
 from control_plane.router.forwarder.grpc_stream import GrpcStream, StreamBroken, open_stream
@@ -68,7 +68,7 @@ class WorkerLink:
     def generate(self, number: int, call: RoutedCall) -> None:
         self._timed |= call.hops
         if self._stream is not None:
-            self._stream.send(generate_frame(number, call).SerializeToString())
+            self._stream.send(write_generate(number, call))
 
     def abort(self, number: int) -> None:
         if self._stream is not None:

@@ -36,7 +36,10 @@ WHOLE = RequestView(
     cost=0.125,
     tier="paid",
     preemptions=2,
-    holds=(Hold("busy", 0.5, 1.0, tier="paid", band="busy", saturation=0.82, position=1, queued=3),),
+    holds=(
+        Hold("no_worker", 0.25, 0.25, over=True),
+        Hold("busy", 0.5, 1.0, over=True, tier="paid", band="busy", saturation=0.82, position=1, queued=3),
+    ),
 )
 
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control_plane.contracts.encoded import BothForms, Encoded
 from control_plane.contracts.fleet import Event, RequestPhase
 from lessons import measures as m
+from lessons.encoded import BothForms, Encoded
 from lessons.hops import TokenHops
 from lessons.observation import Value
 from lessons.plan_action import PlanOf

@@ -13,15 +13,15 @@ from control_plane.contracts.errors import NotFound
 from control_plane.contracts.fleet import RequestPhase, RequestView
 from control_plane.contracts.policy import Policy
 from control_plane.contracts.timeline import Timeline
-from control_plane.contracts.wire.both_forms import read_protobuf, write_protobuf
+from control_plane.contracts.wire.generate import read_generate, write_generate
 from control_plane.contracts.worker import Generate, Sampling
 from lessons.actions import Shape
 
 VIEW = RequestView("7-1-1-x", "g1", "m", RequestPhase.FINISHED, arrival_unix=12.5, tier="enterprise")
 
 
-def made(prompt: Any) -> Made:
-    body = {"model": "m", "prompt": prompt, "max_tokens": 4}
+def made(prompt: Any, **sampling: Any) -> Made:
+    body = {"model": "m", "prompt": prompt, "max_tokens": 4, "stream": True, "ignore_eos": True} | sampling
     return Made("7-1-1-x", Shape("x"), "/completions", body, WireAnswer())
 
 
@@ -42,9 +42,15 @@ class Client:
 
 
 def test_its_worker_hears_what_it_had() -> None:
-    heard = read_protobuf(write_protobuf(routed_call(made([300, 7]), VIEW, Policy())))
+    heard = read_generate(write_generate(1, routed_call(made([300, 7]), VIEW, Policy())))
     # A tier that is served first has the lower priority there.
     assert heard == Generate(1, VIEW.id, (300, 7), Sampling(max_tokens=4, ignore_eos=True), -10, "", True, 12.5)
+
+
+def test_all_that_was_asked_of_sampling_goes_along() -> None:
+    asked = made([300], min_tokens=2, temperature=0, ignore_eos=False)
+    heard = read_generate(write_generate(1, routed_call(asked, VIEW, Policy())))
+    assert heard.sampling == Sampling(max_tokens=4, min_tokens=2, temperature=0.0)
 
 
 async def test_both_forms_are_of_the_whole_prompt() -> None:

@@ -15,11 +15,9 @@ from statistics import median
 from typing import Any, Final
 
 from control_plane.contracts.call import RoutedCall
-from control_plane.contracts.encoded import BothForms, Encoded
-from control_plane.contracts.v1 import worker_pb2 as pb
-from control_plane.contracts.wire.convert import from_wire
-from control_plane.contracts.wire.generate import generate_frame
+from control_plane.contracts.wire.generate import read_generate, write_generate
 from control_plane.contracts.worker import Generate, Sampling
+from lessons.encoded import BothForms, Encoded
 
 _NUMBER: Final = 1
 """Of the call on its stream; a router counts them."""
@@ -29,12 +27,12 @@ _DENSE: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).enco
 
 def both_forms(call: RoutedCall, rounds: int) -> BothForms:
     """Each written and read so many times, in turn, so that a busy machine is busy for both."""
-    as_json, as_protobuf = write_json(call), write_protobuf(call)
+    as_json, as_protobuf = write_json(call), write_generate(_NUMBER, call)
     works: tuple[Callable[[], object], ...] = (
         lambda: write_json(call),
         lambda: read_json(as_json),
-        lambda: write_protobuf(call),
-        lambda: read_protobuf(as_protobuf),
+        lambda: write_generate(_NUMBER, call),
+        lambda: read_generate(as_protobuf),
     )
     took: list[list[int]] = [[] for _ in works]
     for _ in range(rounds):
@@ -44,14 +42,6 @@ def both_forms(call: RoutedCall, rounds: int) -> BothForms:
             times.append(time.perf_counter_ns() - began)
     json_write, json_read, wire_write, wire_read = (median(times) / 1e9 for times in took)
     return BothForms(Encoded(len(as_json), json_write, json_read), Encoded(len(as_protobuf), wire_write, wire_read))
-
-
-def write_protobuf(call: RoutedCall) -> bytes:
-    return generate_frame(_NUMBER, call).SerializeToString()
-
-
-def read_protobuf(data: bytes) -> Generate:
-    return from_wire(pb.RouterFrame.FromString(data).generate, Generate)
 
 
 def write_json(call: RoutedCall) -> bytes:
