@@ -11,8 +11,8 @@ from console.access_client import AccessClient
 from console.api_access import ApiKey, models_of
 from console.completion import Answer
 from console.http import Connections, Endpoint
-from control_plane.contracts.access import KeySpec
-from control_plane.contracts.errors import InferDeckError, Unavailable
+from control_plane.contracts.access import KeySpec, KeyView
+from control_plane.contracts.errors import Conflict, InferDeckError, Unavailable
 from control_plane.contracts.key_spec import grant_of
 from control_plane.contracts.policy import Limits
 from lessons.actions import NO_KEYS, Shape
@@ -31,7 +31,7 @@ class Keyring:
 
     def __init__(self, own: str) -> None:
         self._own = own
-        self._tiers: dict[str, str] = {}
+        self._tiers: dict[str, tuple[str, str]] = {}
         self._made: dict[str, tuple[str, str]] = {}
 
     def secret(self, shape: Shape) -> str:
@@ -40,12 +40,12 @@ class Keyring:
             return "" if shape.key == "none" else "sk-nobody-ever-made-this-one"
         if shape.key:
             return self._made[shape.key][1]
-        return self._tiers[shape.tier] if shape.tier else self._own
+        return self._tiers[shape.tier][1] if shape.tier else self._own
 
     async def give_tier(self, access: AccessClient, endpoint: Endpoint, tier: str) -> None:
         """Callers of the tier have a key."""
         if tier not in self._tiers:
-            self._tiers[tier] = (await _create(access, endpoint, KeySpec(f"lesson-{tier}", tier=tier)))[1]
+            self._tiers[tier] = await _create(access, endpoint, _of_tier(tier))
 
     async def make(self, access: AccessClient, endpoint: Endpoint, wanted: MakeKey) -> None:
         await self._revoke(access, wanted.name)
@@ -63,15 +63,37 @@ class Keyring:
 
         await _until(goes_by_them, wanted.key)
 
-    async def put_back(self, access: AccessClient) -> None:
-        """Those that a lesson made are gone."""
+    async def put_back(self, access: AccessClient, own: str) -> None:
+        """``own`` is the sandbox's key now: it may have been rotated.
+
+        Keys that a lesson made are gone, and so are those of tiers that its learner did something to: they are made
+        anew where they are needed. Raises Conflict where the sandbox's own is taken no more.
+        """
+        self._own = own
         for name in list(self._made):
             await self._revoke(access, name)
+        told = await access.keys()
+        if told.home_key is not None and told.home_key.lost(told.taken_unix):
+            raise Conflict(f"the sandbox's own key is {told.home_key.state}")
+        keys = {view.id: view for view in told.keys}
+        for tier, (key_id, _) in list(self._tiers.items()):
+            if not _as_made(keys.get(key_id), _of_tier(tier)):
+                del self._tiers[tier]
+                with contextlib.suppress(InferDeckError):
+                    await access.revoke_key(key_id)
 
     async def _revoke(self, access: AccessClient, name: str) -> None:
         if name in self._made:
             with contextlib.suppress(InferDeckError):  # the learner may have done it
                 await access.revoke_key(self._made.pop(name)[0])
+
+
+def _of_tier(tier: str) -> KeySpec:
+    return KeySpec(f"lesson-{tier}", tier=tier)
+
+
+def _as_made(key: KeyView | None, spec: KeySpec) -> bool:
+    return key is not None and key.spec == spec and key.rotated_unix is None and key.revoked_unix is None
 
 
 async def _create(access: AccessClient, endpoint: Endpoint, spec: KeySpec) -> tuple[str, str]:

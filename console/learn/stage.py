@@ -170,7 +170,7 @@ class PlatformStage:
             snapshot = await client.get_snapshot()
             await at_once(partial(_end, client), [each.id for each in snapshot.requests if each.phase.active])
             await client.access.set_policy(document=json.dumps(self._policy))
-            await self._ring.put_back(client.access)
+            await self._ring.put_back(client.access, self._on.key)
             for worker in snapshot.workers:
                 with contextlib.suppress(InferDeckError):  # one that is gone has nothing to put back
                     await client.uncordon(worker.id)
