@@ -122,7 +122,7 @@ class Ratio:
         return value / to if isinstance(value, float) and isinstance(to, float) and to else None
 
 
-Measure = (
+CallMeasure = (
     Ttft
     | Gap
     | Stall
@@ -132,10 +132,11 @@ Measure = (
     | Delivered
     | HitRate
     | Moved
+    | Share
+    | Skew
     | Kept
     | TurnEnded
     | KeptText
-    | Share
     | Status
     | TokensLeft
     | RequestsLeft
@@ -149,14 +150,14 @@ Measure = (
     | HopTime
     | MessageSize
     | MessageTime
-    | KvPeak
+)
+"""Of calls, and of what became of them."""
+
+InsideMeasure = (
+    KvPeak
     | KvMean
     | BlocksPeak
     | BlocksNow
-    | Fullest
-    | KvSpread
-    | Slowest
-    | Skew
     | BatchPeak
     | WaitingPeak
     | Preemptions
@@ -176,19 +177,18 @@ Measure = (
     | Shared
     | NewBlocks
     | CachedFree
-    | Active
-    | Ready
-    | Cordoned
-    | RoutingProfile
-    | Events
-    | Apart
-    | PlanGpus
-    | PlanRequests
-    | PlanMemory
-    | PlanTime
-    | Measured
-    | Ratio
 )
+"""Of what an engine does."""
 
+PlatformMeasure = Fullest | KvSpread | Slowest | Active | Ready | Cordoned | RoutingProfile | Events | Apart
+"""Of workers beside each other, and of the platform around them."""
+
+PlanMeasure = PlanGpus | PlanRequests | PlanMemory | PlanTime
+"""Of what was worked out."""
+
+KnownMeasure = Measured | Ratio
+"""Of what was measured before."""
+
+Measure = CallMeasure | InsideMeasure | PlatformMeasure | PlanMeasure | KnownMeasure
 
 MEASURES: dict[str, type[Measure]] = {kind.word: kind for kind in Measure.__args__}

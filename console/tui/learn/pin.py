@@ -8,6 +8,7 @@ from typing import Final
 
 from console.tui.live.part import Part
 from lessons.actions import POOL, Action, Calls, Cancel, SetPolicy, Wait
+from lessons.measures import CallMeasure, InsideMeasure, KnownMeasure
 from lessons.model import Check, Do, Lesson, Observe, Predict, Show, Step
 
 VIEWS: Final = ("workers", "requests", "engine", "events")
@@ -18,67 +19,6 @@ TOLD: Final = "told"
 
 _ENGINE: Final = frozenset({"blocks", "steps"})
 """Words of a lesson for what is seen inside an engine."""
-
-_INSIDE: Final = frozenset(
-    {
-        "kv_peak",
-        "kv_mean",
-        "blocks_peak",
-        "blocks_now",
-        "batch_peak",
-        "waiting_peak",
-        "preemptions",
-        "engine_tokens",
-        "step_time",
-        "steps",
-        "chunk",
-        "rate",
-        "left_out",
-        "steps_after",
-        "fixed_steps",
-        "block_size",
-        "table_blocks",
-        "slack",
-        "reserved",
-        "pieces",
-        "shared",
-        "new_blocks",
-        "cached_free",
-    }
-)
-"""Measures of what an engine does."""
-
-_CALLS: Final = frozenset(
-    {
-        "ttft",
-        "gap",
-        "stall",
-        "duration",
-        "ended",
-        "error",
-        "tokens",
-        "share",
-        "skew",
-        "hit_rate",
-        "status",
-        "tokens_left",
-        "requests_left",
-        "retry_after",
-        "reached",
-        "requests",
-        "stage_time",
-        "longest_stage",
-        "stream_events",
-        "finish",
-        "hop_time",
-        "message_size",
-        "message_time",
-        "kept",
-        "turn",
-        "kept_text",
-    }
-)
-_OF_OTHERS: Final = frozenset({"measured", "ratio"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +68,10 @@ def _measured(lesson: Lesson, step: Observe) -> Pin | None:
     """Measures of neither engines nor calls leave the view where it is."""
     if lesson.sandbox.replicas > 1:
         return Pin("workers")
-    words = {each.measure.word for each in step.measures} - _OF_OTHERS
-    if words & _INSIDE:
+    measures = [each.measure for each in step.measures if not isinstance(each.measure, KnownMeasure)]
+    if any(isinstance(each, InsideMeasure) for each in measures):
         return Pin("engine", _first())
-    return Pin("requests") if words and words <= _CALLS else None
+    return Pin("requests") if measures and all(isinstance(each, CallMeasure) for each in measures) else None
 
 
 def _acted(lesson: Lesson, actions: Sequence[Action]) -> Pin | None:

@@ -33,6 +33,8 @@ def test_of_one_worker_the_inside_is_looked_at(tmp_path: Path) -> None:
     assert pinned(lesson, 1) == Pin("engine", "w-1"), "what a prediction is about"
     kept = load(lesson_folder(tmp_path / "d", {measure: 'name = "first"\nlabel = "turns"\nof = "kept"'}))
     assert pinned(kept, at) == Pin("requests")
+    moved = load(lesson_folder(tmp_path / "f", {measure: 'name = "first"\nlabel = "moved"\nof = "moved"'}))
+    assert pinned(moved, at) == Pin("requests")
     other = 'name = "first"\nlabel = "workers that are cordoned"\nof = "cordoned"\nworker = "w-1"'
     show = '[[step]]\nkind = "show"\nid = "look"\nview = "events"\n\n[[step]]\nkind = "predict"\nid = "guess-tokens"'
     predict = '[[step]]\nkind = "predict"\nid = "guess-tokens"'
