@@ -31,6 +31,7 @@ class SimSide:
         self._preempted: set[str] = set()
         self._expected: dict[int, dict[str, tuple[int, ...]]] = {}
         self._scheduled_counts = self._scheduler.counts()
+        self._looked_at = 0
 
     def add(self, arrival: Arrival) -> None:
         self._outputs[arrival.request.request_id] = arrival.output
@@ -51,8 +52,8 @@ class SimSide:
         scheduled = scheduler.schedule(0.0)
         if scheduler.step != before:
             self._expected.setdefault(before, tables)
-        else:
-            # What the step before is to leave is open again.
+        elif before != self._looked_at:
+            # What the step before is to leave is open again, unless a snapshot has told it.
             self._expected.pop(before, None)
         self._flying.append(scheduled)
         self._preempted.update(scheduled.preempted)
@@ -93,6 +94,8 @@ class SimSide:
             assert followed == held, "steps and scheduler differ"
         pool = scheduler._pool
         snapshot = scheduler.snapshot() if told and not step.step % SNAPSHOT_EVERY else None
+        if snapshot is not None:
+            self._looked_at = snapshot.step
         if snapshot is not None and self._flying:
             self._expected[snapshot.step] = {table.request_id: table.blocks for table in snapshot.tables}
         rows, self._rows = tuple(self._rows), []

@@ -256,6 +256,22 @@ def test_a_snapshot_is_the_scheduler_as_it_is(stand: Stand) -> None:
     assert stand.snapshot().tables == ()
 
 
+@pytest.mark.parametrize("by", ["abort", "length"])
+def test_who_ends_after_a_snapshot_is_told_with_a_step_that_it_has_not(by: str) -> None:
+    """Whoever has the snapshot passes over the steps up to its own: such an end would never be heard."""
+    stand = Stand(ahead=True)
+    stand.add("a", range(10, 20), 1)
+    stand.schedule()
+    held = stand.snapshot()
+    assert [table.request_id for table in held.tables] == ["a"]
+    stand.schedule()
+    assert stand.tracer.step == held.step, "its only token is on the way"
+    if by == "abort":
+        stand.abort("a")
+    stand.run()
+    assert [(step.step, end.request_id) for step in stand.steps for end in step.finished] == [(held.step + 1, "a")]
+
+
 def test_a_trace_that_fails_loses_steps_and_nothing_else(ahead: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     broken: list[int] = []
     rows = Tracer._rows

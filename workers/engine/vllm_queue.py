@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from itertools import chain, islice
 from typing import Any
+
+from workers.engine.choice_id import public_id
+from workers.engine.step_payload import Waiting
 
 
 def in_order(queue: Any) -> Iterator[Any]:
@@ -23,3 +27,11 @@ def in_order(queue: Any) -> Iterator[Any]:
         for child in (2 * index + 1, 2 * index + 2):
             if child < len(heap):
                 heapq.heappush(ahead, (heap[child], child))
+
+
+def waiting_head(scheduler: Any, most: int) -> list[Waiting]:
+    """Those that a scheduler takes next."""
+    head = islice(chain(scheduler.kv_holding_waiting, in_order(scheduler.waiting)), most)
+    return [
+        (public_id(each.request_id), each.num_tokens, each.priority, each.status.name == "PREEMPTED") for each in head
+    ]

@@ -14,7 +14,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Container
-from itertools import chain, islice
 from typing import Any, TypeVar
 
 from workers.engine.choice_id import public_id
@@ -30,7 +29,7 @@ from workers.engine.step_payload import (
     encode_step,
 )
 from workers.engine.vllm_block_count import count_cached_free
-from workers.engine.vllm_queue import in_order
+from workers.engine.vllm_queue import waiting_head
 
 PAYLOAD = "inferdeck_steps"
 """The key in ``SchedulerStats.ec_connector_stats`` under which a list of payloads travels."""
@@ -66,7 +65,8 @@ class _Seen:
 
 
 class _Step:
-    """A schedule whose output has not come yet. ``number`` 0: it runs nothing and tells nothing."""
+    """A schedule whose output has not come yet. ``number`` 0: it runs nothing and tells nothing. ``seen``: a snapshot
+    of after it was taken, so that what comes later belongs to another."""
 
     __slots__ = (
         "cached_free",
@@ -78,6 +78,7 @@ class _Step:
         "rows",
         "schedule_s",
         "scheduled_at",
+        "seen",
         "started_unix",
         "traced",
         "used",
@@ -88,7 +89,7 @@ class _Step:
     def __init__(self, output: Any) -> None:
         self.output = output
         self.number = 0
-        self.traced = False
+        self.traced = self.seen = False
         self.rows: list[Row] = []
         self.waiting: list[Waiting] | None = None
         self.waiting_total = 0
@@ -181,6 +182,8 @@ class Tracer:
             self._queue = None
         if not (output.total_num_scheduled_tokens or preempted or self._ended):
             self._open = next((earlier for earlier in reversed(self._flying) if earlier.number), None)
+            if self._open is not None and self._open.seen:
+                self._open = None
             return
         self._ended = False
         self.step += 1
@@ -232,6 +235,8 @@ class Tracer:
         """See ``BlockSnapshot``. Raises where the inside of vLLM is not known."""
         if self._open is not None:
             self._close(self._open)
+        for step in self._flying:
+            step.seen = True
         pool, scheduler = self._pool, self._scheduler
         cached = [block.block_id for block in self._free.get_all_free_blocks() if block.block_hash is not None]
         total = pool.num_gpu_blocks - 1
@@ -245,7 +250,9 @@ class Tracer:
             tables.append((name, [block.block_id for block in table], request.num_computed_tokens))
             shared.update({block.block_id: block.ref_cnt for block in table if block.ref_cnt > 1 and not block.is_null})
         head = (self.step, time.time(), scheduler.block_size, total, used, len(cached))
-        return encode_snapshot(head, tables, sorted(shared.items()), cached, self._waiting_head())
+        return encode_snapshot(
+            head, tables, sorted(shared.items()), cached, waiting_head(self._scheduler, _WAITING_TOLD)
+        )
 
     def failed(self, error: Exception) -> None:
         """A step is lost. All tables will be told anew, and after many failures in a row nothing is."""
@@ -323,18 +330,10 @@ class Tracer:
         total = self._scheduler.get_request_counts()[1]
         if self._queue == (total, False):
             return total, None
-        head = self._waiting_head()
+        head = waiting_head(self._scheduler, _WAITING_TOLD)
         # What a preempted request has in flight may still come.
         self._queue = (total, any(preempted for *_, preempted in head))
         return total, head
-
-    def _waiting_head(self) -> list[Waiting]:
-        scheduler = self._scheduler
-        head = islice(chain(scheduler.kv_holding_waiting, in_order(scheduler.waiting)), _WAITING_TOLD)
-        return [
-            (public_id(each.request_id), each.num_tokens, each.priority, each.status.name == "PREEMPTED")
-            for each in head
-        ]
 
     def _close(self, step: _Step) -> None:
         self._open = None

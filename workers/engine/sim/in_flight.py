@@ -15,13 +15,15 @@ from workers.engine.sim.scheduled import Scheduled
 
 
 class Flight:
-    """``told``: it runs something, or tells something."""
+    """``told``: it runs something, or tells something. ``seen``: a snapshot of after it was taken, so that what comes
+    later belongs to another."""
 
-    __slots__ = ("counts", "finished", "scheduled", "told")
+    __slots__ = ("counts", "finished", "scheduled", "seen", "told")
 
     def __init__(self, scheduled: Scheduled, told: bool) -> None:
         self.scheduled = scheduled
         self.told = told
+        self.seen = False
         self.finished: list[StepFinished] = []
         self.counts = BlockCounts(0, 0, 0)
 
@@ -40,7 +42,8 @@ class InFlight:
         flight = Flight(scheduled, told)
         self._flights.append(flight)
         # One that tells nothing leaves the last that does as it was.
-        self._open = flight if told else next((each for each in reversed(self._flights) if each.told), None)
+        last = next((each for each in reversed(self._flights) if each.told), None)
+        self._open = last if last is not None and not last.seen else None
 
     def close(self, counts: BlockCounts) -> None:
         """What is open is over; ``counts`` are the blocks now."""
@@ -49,6 +52,12 @@ class InFlight:
             self._open.counts = counts
             self._ended.clear()
             self._open = None
+
+    def look(self, counts: BlockCounts) -> None:
+        """A snapshot is taken, ``counts`` are its blocks."""
+        self.close(counts)
+        for flight in self._flights:
+            flight.seen = True
 
     def land(self, scheduled: Scheduled, counts: BlockCounts) -> tuple[StepFinished, ...]:
         """Its output has come; who ended with it. Steps come back in the order in which they were scheduled."""

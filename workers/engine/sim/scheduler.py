@@ -205,7 +205,7 @@ class SimScheduler:
     def snapshot(self, taken_unix: float = 0.0) -> BlockSnapshot:
         """The whole KV cache after the last step; ``cached_free`` in the order in which the blocks go."""
         if self._in_flight is not None:
-            self._in_flight.close(self._pool.counts())
+            self._in_flight.look(self._pool.counts())
         used, cached_free, free = self._pool.counts()
         return BlockSnapshot(
             step=self.step,

@@ -82,6 +82,26 @@ def test_one_that_stops_has_a_step_too_many_and_its_end_is_told_with_that() -> N
     assert end(sim, third) == ()
 
 
+@pytest.mark.parametrize("by", ["abort", "length"])
+def test_who_ends_after_a_snapshot_is_told_with_a_step_that_it_has_not(by: str) -> None:
+    """Whoever has the snapshot passes over the steps up to its own: such an end would never be heard."""
+    sim = SimScheduler(config())
+    sim.add(request("a", max_tokens=1))
+    first = sim.schedule(0.0)
+    held = sim.snapshot()
+    assert (held.step, [table.request_id for table in held.tables]) == (first.step, ["a"])
+    nothing = sim.schedule(0.0)
+    assert nothing.step == first.step
+    sim.discard(nothing)
+    if by == "abort":
+        sim.abort("a")
+    assert end(sim, first) == ()
+    later = sim.schedule(0.0)
+    assert later.step == held.step + 1
+    assert [each.request_id for each in end(sim, later)] == ["a"]
+    assert not sim.has_work()
+
+
 def test_a_token_that_is_on_the_way_to_one_that_is_pushed_out_comes_all_the_same() -> None:
     sim = SimScheduler(config(total_blocks=5, max_model_len=20, enable_prefix_caching=False))
     sim.add(request("a", prompt=7, max_tokens=8))
