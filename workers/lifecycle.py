@@ -19,7 +19,7 @@ from typing import Any, Final
 import uvloop
 
 from control_plane import telemetry
-from control_plane.contracts.errors import DropReason, InferDeckError
+from control_plane.contracts.errors import DropReason, InferDeckError, SettingsError
 from control_plane.contracts.worker import CallError, Delta, Generate, ModelInfo, Sampling, WorkerInfo, WorkerState
 from control_plane.contracts.worker_spec import Announcement, WorkerSpec, start_ticks
 from workers.calls import CallTable
@@ -199,6 +199,8 @@ class Worker:
 
     def _not_started(self, error: Exception) -> int:
         detail = str(error) or type(error).__name__
+        if isinstance(error, SettingsError) and (place := self.spec.place_of(error.param)):
+            detail = f"{place}: {detail}"
         if isinstance(error, InferDeckError) and error.hint:
             detail = f"{detail} (hint: {error.hint})"
         if isinstance(error, InferDeckError | EngineDead):

@@ -47,7 +47,8 @@ class WorkerSpec(_JsonFile):
     ``gpus`` are device indexes; empty means the CPU. ``engine_args`` go to the engine unchanged. ``restarts``: how
     often it was started again after a failure, for the next control plane to know. ``kv_events``: whether the engine
     tells which blocks its prefix cache holds. ``credentials`` is the file by which the worker proves who it is, and
-    checks who calls; empty means that anyone on this machine may call.
+    checks who calls; empty means that anyone on this machine may call. ``written``: where its pool's settings stand,
+    as FILE:LINE by their key, that of the pool itself by "".
     """
 
     worker_id: str
@@ -72,6 +73,14 @@ class WorkerSpec(_JsonFile):
     restarts: int = 0
     kv_events: bool = False
     credentials: str = ""
+    written: dict[str, str] = field(default_factory=dict)
+
+    def place_of(self, key: str | None) -> str:
+        """FILE:LINE of a pool's setting like ``engine_args.profile``, or of the closest thing around it; "" without a
+        file."""
+        parts = key.split(".") if key else []
+        names = (".".join(parts[:length]) for length in range(len(parts), -1, -1))
+        return next((self.written[name] for name in names if name in self.written), "")
 
 
 @dataclass(frozen=True, slots=True)

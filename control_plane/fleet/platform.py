@@ -63,7 +63,7 @@ class Platform:
         self.requests = Requests(self._ended_requests)
         store = DesiredState(database, site)
         self.events = Events(EventLog(database, site=site), self.changes)
-        self.pools = Pools(settings.pools, home, store, settings.security.mutual_tls)
+        self.pools = Pools(settings.pools, home, store, settings.security.mutual_tls, settings.written)
         self._keyring = Keyring(home.tls)
         self.controller = Controller(
             self.pools,

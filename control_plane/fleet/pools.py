@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from control_plane.contracts.addresses import MutualTls, wants_mutual_tls
@@ -22,6 +22,8 @@ MOST_REPLICAS = 1000
 class Pools:
     """Replicas that an operator asked for outlive every process; the rest is the settings'.
 
+    ``written``: where each pool's settings stand; see ``Settings``.
+
     Raises SettingsError where pools whose ``gpus`` are "auto" want more GPUs than can be seen.
     """
 
@@ -31,11 +33,13 @@ class Pools:
         home: Home,
         store: DesiredState,
         mutual_tls: MutualTls = "auto",
+        written: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         self.settings = {pool.name: pool for pool in settings}
         self._home = home
         self._mutual_tls: MutualTls = mutual_tls
         self._store = store
+        self._written = written or {}
         self._configured = {pool.name: pool.replicas for pool in settings}
         self._replicas = store.replicas(self._configured)
         visible = visible_gpus()
@@ -114,6 +118,7 @@ class Pools:
             offline=wanted.offline,
             engine_args=dict(wanted.engine_args),
             kv_events=wanted.kv_events,
+            written=dict(self._written.get(pool, {})),
         )
         if not wants_mutual_tls(self._mutual_tls, spec.host):
             return spec

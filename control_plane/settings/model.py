@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -142,6 +143,9 @@ class Settings:
     pools: tuple[PoolSettings, ...] = (PoolSettings(),)
     path: Path | None = None
     """The file that was read, None where there was none."""
+    written: Mapping[str, Mapping[str, str]] = field(default_factory=dict, compare=False, repr=False)
+    """Where each pool's settings stand in it: FILE:LINE by the pool's name and the key, like ``engine_args.profile``;
+    "" is the pool itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,12 +107,21 @@ class _Document:
                 self.blame((name,), f"unknown key{_nearest(name, known)}")
         values: dict[str, Any] = {name: self._table((name,), cls) for name, cls in _SECTIONS.items()}
         values["gateway"] = self._with_paths(values["gateway"])
-        settings = Settings(**values, pools=self._pools(), path=self.path)
+        pools = self._pools()
+        settings = Settings(**values, pools=pools, path=self.path, written=self._written(pools))
         blamed = {key for key, _, _ in self.problems}
         for path, message in check(settings):
             if dotted(path) not in blamed:
                 self.blame(path, message)
         return settings
+
+    def _written(self, pools: tuple[PoolSettings, ...]) -> dict[str, dict[str, str]]:
+        """See ``Settings``."""
+        found: dict[str, dict[str, str]] = {}
+        for index, pool in enumerate(pools if "pool" in self.tree else ()):
+            own = [(path[2:], place.line) for path, place in self.places.items() if path[:2] == ("pool", index)]
+            found[pool.name] = {dotted(path): f"{self.path}:{line}" for path, line in own}
+        return found
 
     def _with_paths(self, gateway: GatewaySettings) -> GatewaySettings:
         """The files of a certificate; where their paths are relative, they count from this file's folder."""

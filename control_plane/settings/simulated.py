@@ -44,8 +44,11 @@ def simulated(settings: Settings, profile: str = "") -> Settings:
             param="profile",
             hint=f'engine_args = {{profile = "{profile}"}}',
         )
+    changed = {pool.name for pool in settings.pools if pool.engine == "vllm"}
     return replace(
-        settings, pools=tuple(_simulated(pool, profile) if pool.engine == "vllm" else pool for pool in settings.pools)
+        settings,
+        pools=tuple(_simulated(pool, profile) if pool.name in changed else pool for pool in settings.pools),
+        written={name: places for name, places in settings.written.items() if name not in changed},
     )
 
 

@@ -154,11 +154,12 @@ def _forked(spec: WorkerSpec) -> bool:
 
 
 def same_work(one: WorkerSpec, other: WorkerSpec) -> bool:
-    """Whether two specs give the same worker: all but its devices, its port, its past and where its files are."""
+    """Whether two specs give the same worker: all but its devices, its port, its past, where its files are, and where
+    its settings stand in theirs."""
 
     def essence(spec: WorkerSpec) -> dict[str, object]:
         values = dataclasses.asdict(spec)
-        for name in ("gpus", "port", "restarts", "announce_path", "log_path", "cache_dir"):
+        for name in ("gpus", "port", "restarts", "announce_path", "log_path", "cache_dir", "written"):
             values.pop(name)
         values["credentials"] = bool(spec.credentials)
         return values

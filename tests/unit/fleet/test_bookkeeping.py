@@ -81,6 +81,10 @@ def test_a_worker_is_wanted_while_its_pool_would_start_the_same(database: Databa
     assert not wanted.wants(None, same_work)
     assert not wanted.wants(replace(spec, pool="gone"), same_work)
     assert not pools(database, tmp_path, replace(GPU, max_context=99)).wants(spec, same_work)
+    written = {"gpu": {"": "c.toml:2"}}
+    moved = Pools((CPU, GPU), Home(tmp_path, cache=tmp_path / "cache"), DesiredState(database), "auto", written)
+    assert moved.spec("gpu", "gpu-1").written == {"": "c.toml:2"}
+    assert moved.wants(spec, same_work), "a line more in the file is no other worker"
 
 
 async def test_changes_wake_whoever_waits_and_tell_structure_apart() -> None:

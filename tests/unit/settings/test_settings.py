@@ -240,6 +240,19 @@ def test_sources_say_who_chose_each_value(tmp_path: Path, home: Home) -> None:
     assert found["home"] == (str(home.root), "default")
 
 
+def test_where_a_pools_settings_stand_is_known(tmp_path: Path, home: Home) -> None:
+    text = '[[pool]]\nname = "x"\nmodel = "a"\nengine = "sim"\n[pool.engine_args]\nspeed = 2.0\n'
+    text += '[[pool]]\nname = "y"\nmodel = "b"\nengine_args = {max_num_seqs = 4}\n'
+    written, at = read(tmp_path, home, text).written, f"{tmp_path / 'deck.toml'}:"
+    assert (written["x"][""], written["x"]["engine_args"], written["x"]["engine_args.speed"]) == (
+        f"{at}1",
+        f"{at}5",
+        f"{at}6",
+    )
+    assert (written["y"]["model"], written["y"]["engine_args.max_num_seqs"]) == (f"{at}9", f"{at}10")
+    assert not load_settings(None, home).written
+
+
 def test_home_comes_from_the_option_then_the_variable_then_the_user(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -70,7 +70,9 @@ def test_pools_of_a_file_are_simulated_as_they_are(tmp_path: Path) -> None:
     model = "t"
     engine = "scripted"
     """
-    small, test = simulated(read(tmp_path, text)).pools
+    settings = simulated(read(tmp_path, text))
+    assert set(settings.written) == {"test"}, "what a simulated one runs with is not in the file"
+    small, test = settings.pools
     assert (small.engine, small.model, small.source) == ("sim", "smollm2-135m", "sim:h100-smollm2-135m")
     assert small.engine_args == {
         "profile": "h100-smollm2-135m",

@@ -112,6 +112,23 @@ async def test_how_far_a_start_is_gets_announced(tmp_path: Path, monkeypatch: py
     assert code == EXIT_OK
 
 
+@pytest.mark.parametrize(
+    ("written", "place"),
+    [
+        ({"": "c.toml:2", "engine_args": "c.toml:5", "engine_args.speed": "c.toml:7"}, "c.toml:7: "),
+        ({"": "c.toml:2", "engine_args": "c.toml:5"}, "c.toml:5: "),
+        ({}, ""),
+    ],
+)
+async def test_a_wrong_engine_argument_is_told_with_its_line(
+    tmp_path: Path, written: dict[str, str], place: str
+) -> None:
+    worker = Worker(scripted_spec(tmp_path, engine="sim", speed="fast", written=written))
+    found, code = await live(worker, lambda announcement: announcement.phase == "failed")
+    assert code == EXIT_NOT_STARTED
+    assert found.detail == f"{place}engine_args.speed can't be 'fast'"
+
+
 class Publishing(ScriptedEngine):
     """Has a service of its own."""
 
