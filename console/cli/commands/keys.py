@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -99,7 +101,8 @@ async def create(
             tuple(models or base.models),
             expires_unix,
         )
-        planned = await client.access.create_key(spec, dry_run=True)
+        with _as_typed(f"--expires {expires}"):
+            planned = await client.access.create_key(spec, dry_run=True)
         what = f"create a key: {_words(planned.view)}"
         if replace_home_key:
             what = f"put a new key into {shown_path(place.home.own_key_path())}: {_words(planned.view)}"
@@ -141,14 +144,28 @@ async def set_key(
     none leaves a limit or the models to the tier, and takes an expiry away.
     """
     wanted = [_assignment(assignment) for assignment in assignments]
+    typed = next((each for each in reversed(assignments) if each.partition("=")[0].strip() == "expires"), "")
     async with place.client() as client:
-        change = await client.access.set_key(bare_name(key, "keys"), wanted, dry_run=dry_run)
+        with _as_typed(typed):
+            change = await client.access.set_key(bare_name(key, "keys"), wanted, dry_run=dry_run)
     if change.before == change.after:
         out(f"key/{change.after.id} is so already: {_words(change.after)}")
         return
     word = "would be" if dry_run else "is now"
     out(f"key/{change.after.id} {word}: {_words(change.after)}{' (dry run)' if dry_run else ''}")
     say(f"it was: {_words(change.before)}")
+
+
+@contextmanager
+def _as_typed(expiry: str) -> Iterator[None]:
+    """An expiry is a time to the platform, and a duration here: what is wrong with it is told of what was typed."""
+    try:
+        yield
+    except InvalidRequest as error:
+        if error.param != "expires_unix":
+            raise
+        what = error.message.removeprefix("expires_unix: ")
+        raise InvalidRequest(f"{expiry}: {what}", param=expiry.partition("=")[0].partition(" ")[0]) from None
 
 
 def _assignment(typed: str) -> str:
