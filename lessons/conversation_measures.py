@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from control_plane.contracts.conversation import TurnStatus
 from lessons.call_measures import the_one
 from lessons.conversation import TurnSeen, turns_for, turns_of
 from lessons.observation import CallSeen, Observation, Value
@@ -37,7 +38,7 @@ class Kept:
 def _how(call: CallSeen, turn: TurnSeen | None) -> str:
     if turn is None or turn.answer != call.heard:
         return "lost"
-    return "whole" if turn.status == "completed" else "cut"
+    return "whole" if turn.status == TurnStatus.COMPLETED else "cut"
 
 
 @dataclass(frozen=True, slots=True)

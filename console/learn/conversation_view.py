@@ -10,6 +10,7 @@ from console import figures
 from console.learn.calls import Made
 from console.plain.table import Column, table
 from console.text import fit, width
+from control_plane.contracts.conversation import TurnStatus
 from lessons.conversation import ItemSeen, turns_for, turns_of
 
 TEXT: Final = 36
@@ -51,7 +52,7 @@ def _ends(text: str) -> str:
 
 def _style(row: _Row) -> str | None:
     status = row.item.turn_status
-    return {"": None, "completed": "good", "in_progress": "watch"}.get(status, "bad")
+    return {"": None, TurnStatus.COMPLETED: "good", TurnStatus.IN_PROGRESS: "watch"}.get(status, "bad")
 
 
 _COLUMNS: Final[Sequence[Column[_Row]]] = (

@@ -10,7 +10,7 @@ from typing import Final
 
 from console.client import OperatorClient
 from control_plane.contracts.errors import InferDeckError
-from control_plane.contracts.fleet import Snapshot, WorkerPhase
+from control_plane.contracts.fleet import MOST_ENDED, Snapshot, WorkerPhase
 
 SETTLE_S: Final = 20.0
 """How long counters may take to say what has happened already."""
@@ -56,7 +56,7 @@ async def _quiet(client: OperatorClient, running: set[str], over: set[str]) -> b
     active = {request.id for request in snapshot.requests if request.phase.active}
     known = {request.id for request in snapshot.requests}
     # More calls than are kept as ended can't all be known.
-    if active - running or not (over <= known or len(known) >= 400):
+    if active - running or not (over <= known or len(known) >= MOST_ENDED):
         return False
     if running:
         return True

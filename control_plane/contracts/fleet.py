@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from typing import Final
 
 from control_plane.contracts.decision import DecisionAnswer
 from control_plane.contracts.hold import Hold
@@ -14,6 +15,9 @@ from control_plane.contracts.kv_belief import KvBelief
 from control_plane.contracts.model_choice import ModelChoice
 from control_plane.contracts.pressure import Pressure
 from control_plane.contracts.worker import Load, WorkerInfo
+
+MOST_ENDED: Final = 500
+"""Ended requests that the fleet remembers, of all gateways together."""
 
 
 class WorkerPhase(Enum):

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final
 
-from control_plane.contracts.fleet import Histogram, Latency, RequestPhase, RequestView
+from control_plane.contracts.fleet import MOST_ENDED, Histogram, Latency, RequestPhase, RequestView
 from control_plane.fleet.latency import RollingLatency
-
-ENDED: Final = 500
-"""Ended requests that are remembered, of all gateways together."""
 
 
 class Requests:
@@ -23,7 +19,7 @@ class Requests:
     def __init__(self, on_ended: Callable[[Sequence[RequestView]], None] = lambda ended: None) -> None:
         self._on_ended = on_ended
         self._active: dict[str, dict[str, RequestView]] = {}
-        self._ended: deque[RequestView] = deque(maxlen=ENDED)
+        self._ended: deque[RequestView] = deque(maxlen=MOST_ENDED)
         self._latency: dict[str, RollingLatency] = {}
 
     def report(self, gateway_id: str, active: Iterable[RequestView], ended: Iterable[RequestView]) -> set[str]:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from control_plane.contracts.fleet import Histogram, RequestPhase, RequestView
+from control_plane.contracts.fleet import MOST_ENDED, Histogram, RequestPhase, RequestView
 from control_plane.contracts.histogram import LatencyHistogram
 from control_plane.fleet.latency import SLOT_S, WINDOW_S, RollingLatency
-from control_plane.fleet.requests import ENDED, Requests
+from control_plane.fleet.requests import Requests
 
 
 def view(request_id: str, worker_id: str = "w-1", gateway_id: str = "g1", **fields: Any) -> RequestView:
@@ -65,9 +65,9 @@ def test_a_request_is_found_while_it_runs_and_a_while_longer() -> None:
     requests.report("g1", [], [ended])
     assert requests.find("a") == ended
     assert requests.find("b") is None
-    requests.report("g1", [], [view(f"x{number}") for number in range(ENDED)])
+    requests.report("g1", [], [view(f"x{number}") for number in range(MOST_ENDED)])
     assert requests.find("a") is None
-    assert len(requests.ended()) == ENDED
+    assert len(requests.ended()) == MOST_ENDED
 
 
 def histogram(*seconds: float) -> Histogram:
