@@ -11,14 +11,15 @@ import grpc
 import pytest
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from control_plane.contracts.errors import SettingsError
-from control_plane.contracts.worker import CallError, Delta, Done, Generate, ModelInfo
+from control_plane.contracts.errors import SettingsError, WorkerLost
+from control_plane.contracts.v1 import worker_pb2, worker_pb2_grpc
+from control_plane.contracts.worker import CallError, Delta, Done, Generate, ModelInfo, WorkerState
 from control_plane.contracts.worker_spec import Announcement
 from tests.scripted_worker import read_announcement, scripted_spec
 from workers import lifecycle
 from workers.engine.base import EngineDead, Sink
 from workers.engine.scripted import ScriptedEngine
-from workers.lifecycle import EXIT_NOT_STARTED, EXIT_OK, Worker, prove
+from workers.lifecycle import EXIT_ENGINE_DEAD, EXIT_NOT_STARTED, EXIT_OK, Worker, prove
 
 
 class Answering(ScriptedEngine):
@@ -156,6 +157,34 @@ async def test_an_engine_may_publish_services_on_the_same_port(tmp_path: Path, m
             call.cancel()
         worker.request_stop(0.0)
         assert await task == EXIT_OK
+
+
+class Breaking(ScriptedEngine):
+    """Breaks on its way to sleep, as vLLM may."""
+
+    async def sleep(self, level: int) -> None:
+        asyncio.get_running_loop().call_later(0.1, self._die, False)
+        raise WorkerLost("no memory")
+
+
+async def test_one_that_breaks_on_its_way_to_sleep_ends_so_that_another_takes_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "make_engine", Breaking)
+    worker = Worker(scripted_spec(tmp_path))
+    task = asyncio.create_task(worker.live())
+    found = await announced(worker, serving)
+    states: list[WorkerState] = []
+    worker._status.listen(states.append)
+    async with asyncio.timeout(20), grpc.aio.insecure_channel(found.address) as channel:
+        make_stub: Any = worker_pb2_grpc.WorkerStub
+        with pytest.raises(grpc.aio.AioRpcError, match="no memory"):
+            await make_stub(channel).Sleep(worker_pb2.SleepRequest(level=1))
+        assert await task == EXIT_ENGINE_DEAD
+    assert states == [WorkerState.ASLEEP, WorkerState.FAILED]
+    last = read_announcement(worker.spec)
+    assert last is not None
+    assert last.phase == "failed"
 
 
 async def test_the_earliest_deadline_of_several_stops_counts(tmp_path: Path) -> None:
