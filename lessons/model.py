@@ -34,6 +34,11 @@ class Sandbox:
     engine_args: Mapping[str, Any] = field(default_factory=dict)
     policy: tuple[str, ...] = ()
 
+    @property
+    def runs_on(self) -> str:
+        """For whoever asks before there is a platform that says it."""
+        return "the simulator" if self.engine == "sim" else "real vLLM"
+
 
 @dataclass(frozen=True, slots=True)
 class Words:

@@ -43,7 +43,7 @@ def lesson_rows(lessons: Sequence[Lesson]) -> Iterator[str]:
     for lesson in lessons:
         cells = (
             f"{lesson.number} {lesson.title}",
-            "the simulator" if lesson.sandbox.engine == "sim" else "real vLLM",
+            lesson.sandbox.runs_on,
             _code(step.id for step in lesson.steps if isinstance(step, Predict)),
             _code(step.id for step in lesson.steps if isinstance(step, Do | Check)),
         )

@@ -36,7 +36,6 @@ def entries(progress: Progress) -> list[Entry]:
     for folder in folders():
         lesson = load(folder)
         record = progress.lesson(lesson.name)
-        runs_on = "the simulator" if lesson.sandbox.engine == "sim" else "real vLLM"
         counts = (len(lesson.steps), record.settled(), record.skipped())
-        found.append(Entry(lesson.name, lesson.title, lesson.minutes, runs_on, *counts, record.finished))
+        found.append(Entry(lesson.name, lesson.title, lesson.minutes, lesson.sandbox.runs_on, *counts, record.finished))
     return found

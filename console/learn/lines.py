@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 
 from console.learn.sandbox import SandboxGone
-from console.learn.screen import heading, names_command, outcome_lines, paragraph, question, title
+from console.learn.screen import commands_in, heading, outcome_lines, paragraph, question, title
 from console.learn.stage import PlatformStage
 from control_plane.contracts.errors import InferDeckError
 from lessons.model import Check, Do, Lesson, Observe, Predict, Quiz, Show
@@ -160,8 +160,8 @@ class LinePlayer:
 
     def _where(self, words: str) -> None:
         """How a command that they name is typed in another terminal."""
-        if names_command(words):
-            self._say(f"   (elsewhere: inferdeck … --home {self._stage.home})")
+        if commands_in(words):
+            self._say(f"   (in another terminal: inferdeck … --home {self._stage.home})")
 
     def _skipped(self) -> str:
         skipped = self._player.record.skipped()

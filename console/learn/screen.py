@@ -56,12 +56,12 @@ def _wrapped(text: str) -> Iterator[str]:
     yield from (f"{_INDENT}{more}{line}" for line in rest)
 
 
-_COMMAND = re.compile(r"\binferdeck [a-z]")
+_COMMAND = re.compile(r"\binferdeck ([a-z]+)")
 
 
-def names_command(*texts: str) -> bool:
-    """Whether one of them has a command that a learner may type."""
-    return any(_COMMAND.search(text) for text in texts)
+def commands_in(*texts: str) -> set[str]:
+    """The first words of the commands in them that a learner may type."""
+    return {found for text in texts for found in _COMMAND.findall(text)}
 
 
 def question(step: Step) -> Iterator[str]:

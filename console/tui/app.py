@@ -108,7 +108,7 @@ class ConsoleApp(App[int]):
         super().__init__()
         self.look = look or find_look(self)
         self.readonly = readonly
-        self.own_keys: tuple[tuple[str, str], ...] = ()
+        self.own_keys: tuple[str, tuple[tuple[str, str], ...]] = ("", ())
         self.leaving = leaving
         self.typed: list[str] = []
         self._feed, self._operator, self._clock = feed, operator, clock

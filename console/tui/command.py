@@ -29,6 +29,8 @@ class Spec:
     argument: str = ""
     optional: bool = False
     completer: Completer | None = None
+    elsewhere: str = ""
+    """The command of a terminal that does more than this, which only shows."""
 
 
 def _workers(snapshot: Snapshot) -> list[str]:
@@ -59,9 +61,9 @@ COMMANDS: dict[str, Spec] = {
     "requests": Spec("requests that run, and those that ended lately"),
     "pools": Spec("pools, models, gateways and routers"),
     "events": Spec("what happened"),
-    "keys": Spec("callers' keys: tenant, tier, limits, state"),
+    "keys": Spec("callers' keys: tenant, tier, limits, state", elsewhere="inferdeck key"),
     "decisions": Spec("where requests were sent, and why"),
-    "policy": Spec("tiers, tenants, routing: every part of the policy"),
+    "policy": Spec("tiers, tenants, routing: every part of the policy", elsewhere="inferdeck policy set"),
     "logs": Spec("a log, followed: worker/ID, gateway/ID, router/ID, control-plane", "worker/ID", True, log_targets),
     "worker": Spec("one worker", "ID", False, _workers),
     "engine": Spec("a worker's engine, step by step, and its KV blocks", "ID", False, _workers),
@@ -107,7 +109,7 @@ ALIASES = {
 
 def parse(line: str) -> Command:
     """The command that a line means. Raises BadCommand; an empty line is one too."""
-    words = line.strip().removeprefix(":").split(maxsplit=1)
+    words = line.strip().removeprefix(":").lstrip().removeprefix("inferdeck ").split(maxsplit=1)
     if not words:
         raise BadCommand("type a command, or ? for the list")
     verb = ALIASES.get(words[0], words[0])
@@ -119,7 +121,8 @@ def parse(line: str) -> Command:
         verb, spec = near[0], COMMANDS[near[0]]
     rest = words[1].strip() if len(words) > 1 else ""
     if rest and not spec.argument:
-        raise BadCommand(f":{verb} takes nothing after it")
+        more = f"; in a terminal, {spec.elsewhere} changes something" if spec.elsewhere else ""
+        raise BadCommand(f":{verb} takes nothing after it{more}")
     if not rest and spec.argument and not spec.optional:
         raise BadCommand(f":{verb} {spec.argument}")
     if verb == "scale":

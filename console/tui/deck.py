@@ -18,8 +18,8 @@ from control_plane.contracts.step import TraceMode
 class Deck(Protocol):
     look: Look
     readonly: bool
-    own_keys: tuple[tuple[str, str], ...]
-    """Keys, and what they do, that every screen has beside the console's."""
+    own_keys: tuple[str, tuple[tuple[str, str], ...]]
+    """What keys are for, and what they do, that every screen has beside the console's; none of a plain console."""
     leaving: str
     """What leaving the console does, and what it does not, for the help."""
     typed: list[str]

@@ -44,6 +44,8 @@ KEYS: Final = (
     ("Esc", "leave: nothing runs on, and you go on from there"),
 )
 
+LEAVING: Final = "leave: the lesson's platform ends; how far you are is kept"
+
 
 class Sandboxes(Stage, Protocol):
     """A stage whose platforms can be looked at."""
@@ -74,8 +76,8 @@ class LearnApp(ConsoleApp):
         lesson: Lesson | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(feed, operator, **options)
-        self.own_keys = KEYS
+        super().__init__(feed, operator, leaving=LEAVING, **options)
+        self.own_keys = ("a lesson", KEYS)
         self._stage = stage
         self._progress = progress
         self._first = lesson

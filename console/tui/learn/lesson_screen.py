@@ -20,7 +20,7 @@ from console.tui.learn.messages import Outcome
 from console.tui.learn.pin import TOLD, pinned
 from console.tui.learn.reset_screen import ResetScreen
 from console.tui.learn.standing import Standing
-from console.tui.learn.telling import VIEW_KEYS, place, runs_on, words_keys
+from console.tui.learn.telling import VIEW_KEYS, place, words_keys
 from console.tui.learn.words_pane import WIDE_FROM, WordsPane
 from console.tui.live.board import View
 from console.tui.messages import Stepped
@@ -169,7 +169,7 @@ class LessonScreen(DeckScreen):
 
     def paint_frame(self, view: View) -> None:
         look, lesson = deck_of(self).look, self.player.lesson
-        label = self.player.label or runs_on(lesson)
+        label = self.player.label or lesson.sandbox.runs_on
         title: list[Span] = [(f" {lesson.number} ", look.palette.accent), (lesson.title, look.palette.title)]
         if self.needle:
             title.append((f"  /{self.needle}", look.palette.accent))

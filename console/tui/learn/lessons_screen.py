@@ -20,7 +20,7 @@ from console.tui.widgets.lines import Lines
 from console.tui.widgets.table import Column, Context, Table
 from lessons.progress import Progress
 
-_BAR = 10
+_BAR = 6
 
 
 class LessonsScreen(DeckScreen):
@@ -113,7 +113,7 @@ def _bar(entry: Entry, at: Context) -> Spans:
 COLUMNS: tuple[Column[Entry], ...] = (
     Column("", 2, lambda entry, at: [(f"{int(entry.name[:2])}", at.look.palette.accent)], right=True),
     Column("lesson", 24, lambda entry, at: [(entry.title, at.look.palette.title)], grow=1),
-    Column("minutes", 7, lambda entry, at: [(str(entry.minutes), at.look.palette.dim)], rank=2, right=True),
+    Column("min", 3, lambda entry, at: [(str(entry.minutes), at.look.palette.dim)], rank=2, right=True),
     Column("runs on", 13, lambda entry, at: [(entry.runs_on, at.look.palette.dim)], rank=1),
-    Column("progress", 30, _bar),
+    Column("progress", 26, _bar),
 )

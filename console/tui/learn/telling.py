@@ -8,7 +8,7 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from console.learn.screen import names_command
+from console.learn.screen import commands_in
 from console.tui.learn.drawing import (
     Line,
     apart_lines,
@@ -23,13 +23,14 @@ from console.tui.learn.drawing import (
 )
 from console.tui.learn.sheets import Kind
 from console.tui.learn.standing import Standing
+from console.tui.order import Verb
 from console.tui.render.figures import age
 from console.tui.render.look import Look
 from console.tui.render.markdown import flow, markdown
 from console.tui.render.spans import Span, width_of
 from lessons.actions import Inject
 from lessons.answers import letter
-from lessons.model import Check, Do, Lesson, Observe, Predict, Quiz
+from lessons.model import Check, Do, Observe, Predict, Quiz
 from lessons.player import gives_away, unmet
 from lessons.progress import State
 
@@ -55,11 +56,6 @@ def words_keys(standing: Standing) -> Keys:
     draft = standing.draft
     typing = draft is not None and draft.typed and standing.answers
     return [(key, word) for key, word in _WORDS_KEYS if not (typing and key in ("s", "r"))]
-
-
-def runs_on(lesson: Lesson) -> str:
-    """What a lesson runs on, before there is a platform that says it."""
-    return "the simulator" if lesson.sandbox.engine == "sim" else "real vLLM"
 
 
 def columns(standing: Standing, room: int) -> int:
@@ -99,7 +95,7 @@ def told(standing: Standing, elsewhere: str, now_mono: float, width: int, look: 
 def _starting(standing: Standing, now_mono: float, width: int, look: Look) -> list[Line]:
     palette, glyphs = look.palette, look.glyphs
     lesson = standing.player.lesson
-    about = f"{lesson.minutes} minutes {glyphs.dot} {runs_on(lesson)} {glyphs.dot} seed {lesson.seed}"
+    about = f"{lesson.minutes} minutes {glyphs.dot} {lesson.sandbox.runs_on} {glyphs.dot} seed {lesson.seed}"
     head = [*flow(lesson.about, width, look), *flow(about, width, look, style=palette.dim)]
     if standing.trouble is not None:
         return apart_lines(head, _trouble(standing, width, look))
@@ -168,13 +164,15 @@ def _question(standing: Standing, width: int, look: Look) -> list[Line]:
 
 
 def _elsewhere(standing: Standing, elsewhere: str, width: int, look: Look) -> list[Line]:
-    """How a command is typed elsewhere, where one is wanted."""
+    """Where a command is typed, where one is wanted: some can be given in the live view, too."""
     wanted = standing.waits and isinstance(standing.player.step, Check)
     shown = standing.player.hints_shown() if standing.asked else ()
-    if not elsewhere or not (wanted or names_command(standing.shown.words, *shown)):
+    named = commands_in(standing.shown.words, *shown)
+    if not elsewhere or not (wanted or named):
         return []
     dim = look.palette.dim
-    where, home = "Here, or elsewhere: inferdeck …", f"--home {elsewhere}"
+    here = "In the live view, or in" if not named or named & {verb.value for verb in Verb} else "In"
+    where, home = f"{here} another terminal: inferdeck …", f"--home {elsewhere}"
     together = f"{where} {home}"
     parts = [together] if width_of([(together, dim)]) <= width else [where, home]
     return [line for each in parts for line in flow(each, width, look, style=dim)]

@@ -53,7 +53,7 @@ class ReplayApp(ConsoleApp):
 
     def __init__(self, replay: Replay, *, clock: Callable[[], float] = time.monotonic, **options: Any) -> None:
         super().__init__(replay, replay, readonly=True, leaving="leave", clock=clock, **options)
-        self.own_keys = KEYS
+        self.own_keys = ("replay", KEYS)
         self._replay = replay
         self._marks = tuple((mark.unix, mark.severity) for mark in replay.recording.landmarks)
         self._board, self._cursor = board_at(replay.recording, replay.place, replay.standing().at)

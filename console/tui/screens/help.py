@@ -73,11 +73,15 @@ class HelpScreen(DeckModal):
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
 
-def help_lines(look: Look, leaving: str, own: Sequence[tuple[str, str]] = ()) -> list[Spans]:
+def help_lines(look: Look, leaving: str, own: tuple[str, Sequence[tuple[str, str]]] = ("", ())) -> list[Spans]:
     palette, glyphs = look.palette, look.glyphs
-    lines: list[Spans] = [[("replay", palette.title)]] if own else []
-    lines += [[(f"  {key:<14}", palette.key), (what, palette.text)] for key, what in own]
-    lines += [[], [("keys", palette.title)]] if own else [[("keys", palette.title)]]
+    about, own_keys = own
+    lines: list[Spans] = []
+    if own_keys:
+        lines += [[(about, palette.title)]]
+        lines += [[(f"  {key:<14}", palette.key), (what, palette.text)] for key, what in own_keys]
+        lines += [[]]
+    lines += [[("keys", palette.title)]]
     lines += [[(f"  {key:<14}", palette.key), (what, palette.text)] for key, what in (*KEYS, ("q  ctrl-c", leaving))]
     lines += [[], [("an engine's steps", palette.title)]]
     lines += [[(f"  {key:<14}", palette.key), (what, palette.text)] for key, what in ENGINE_KEYS]

@@ -95,7 +95,7 @@ async def test_what_is_done_is_set_off_again_by_who_goes_back(terminal: Terminal
 
 async def test_a_hint_with_a_command_says_where_it_is_typed_and_what_fails_is_told_once(terminal: Terminal) -> None:
     told = await terminal.play("", "", "0.06", "b", "", "", "b", "", "", "", "", "", "", "q")
-    assert told.count("(elsewhere: inferdeck … --home /a/home)") == 2
+    assert told.count("(in another terminal: inferdeck … --home /a/home)") == 2
     assert told.count("is 0 workers") == 3
 
 

@@ -35,6 +35,8 @@ from tests.snapshots.memory import snapshot
         ("q!", Command("quit")),
         ("ca x", Command("cancel", "x")),
         ("c x", None),
+        ("inferdeck cancel x", Command("cancel", "x")),
+        (": inferdeck cordon w-1", Command("cordon", "w-1")),
         ("nonsense", None),
         ("", None),
         (":", None),
@@ -46,6 +48,12 @@ def test_parse(line: str, meaning: Command | None) -> None:
             parse(line)
     else:
         assert parse(line) == meaning
+
+
+@pytest.mark.parametrize(("line", "way_out"), [("policy set a=1", "inferdeck policy set"), ("keys x", "inferdeck key")])
+def test_what_only_shows_names_the_command_that_changes(line: str, way_out: str) -> None:
+    with pytest.raises(BadCommand, match=f"in a terminal, {way_out} "):
+        parse(line)
 
 
 @given(st.text(max_size=40))
