@@ -24,10 +24,11 @@ def _heaviest(entry: tuple[str, float]) -> tuple[float, str]:
 
 
 def waited_words(decision: DecisionView) -> str:
-    """What was before it in this attempt; empty where it came at once."""
+    """What was before it in this attempt; empty where it came at once. One that found nobody may wait ever since."""
     if decision.looks < 2 and decision.chosen:
         return ""
-    return f"{figures.seconds(decision.waited_s)} in the queue, looked {_times(decision.looks)}"
+    waited, times = figures.seconds(decision.waited_s), _times(decision.looks)
+    return f"{waited} in the queue, looked {times}" if decision.chosen else f"looked {times}, last after {waited}"
 
 
 def why(decision: DecisionView) -> str:

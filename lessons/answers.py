@@ -140,8 +140,17 @@ def outcome(step: Predict, text: str, measured: Value | None) -> Outcome:
     if said == right:
         return Outcome(said, measured, Score.RIGHT, right)
     if isinstance(answer, float) and isinstance(measured, float):
+        if step.within and _as_written(text, answer, measured):
+            return Outcome(said, measured, Score.RIGHT, right)
         return Outcome(said, measured, _near(answer, measured, step.within), right)
     return Outcome(said, measured, Score.RIGHT if answer == measured else Score.OFF, right)
+
+
+def _as_written(text: str, answer: float, measured: float) -> bool:
+    """Whether it is what was measured, rounded to the digits that were typed, two at least: 21 ms of 21.2."""
+    found = _NUMBER.fullmatch(text.strip().lower())
+    digits = len(re.sub(r"\D", "", found[1].partition("e")[0]).lstrip("0")) if found is not None else 0
+    return digits > 1 and math.isclose(float(f"{measured:.{digits}g}"), answer, rel_tol=1e-9)
 
 
 def _near(answer: float, measured: float, within: float) -> Score:

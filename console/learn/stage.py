@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -370,6 +371,6 @@ def _label(snapshot: Snapshot) -> str:
     name = "vLLM" if info.engine == "vllm" else info.engine
     what = "simulated " if info.engine == "sim" else f"real {name} {info.engine_version} on "
     model = f" · {info.model.name}" if info.model is not None and info.engine != "sim" else ""
-    return (
-        f"{what}{info.device.removeprefix('sim:')}{model} · {len(infos)} {'worker' if len(infos) == 1 else 'workers'}"
-    )
+    # How many GPUs a worker has is for the learner to find.
+    device = re.sub(r" x\d+$", "", info.device.removeprefix("sim:"))
+    return f"{what}{device}{model} · {len(infos)} {'worker' if len(infos) == 1 else 'workers'}"

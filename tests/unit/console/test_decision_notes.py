@@ -33,7 +33,7 @@ def test_why_there() -> None:
 def test_why_nowhere() -> None:
     assert why(waited(rejected_by={"full": 2, "not_ready": 1})) == "no worker could take it: 2 full, 1 not ready"
     assert why(waited(rejected_by={})) == "there was no worker of this model"
-    assert waited_words(waited()) == "400 ms in the queue, looked 3 times"
+    assert waited_words(waited()) == "looked 3 times, last after 400 ms"
     assert waited_words(decision()) == ""
 
 

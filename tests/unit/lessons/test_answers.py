@@ -84,6 +84,26 @@ def test_what_is_shown_as_equal_is_right() -> None:
     assert outcome(predict("number", "%"), "70 %", 0.71).score is Score.CLOSE
 
 
+@pytest.mark.parametrize(
+    ("typed", "measured", "score"),
+    [
+        ("0.021", 0.02121, Score.RIGHT),
+        ("21 ms", 0.02121, Score.RIGHT),
+        ("21ms", 0.0218, Score.CLOSE),
+        ("20 ms", 0.02121, Score.CLOSE),
+        ("0.02", 0.02121, Score.CLOSE),
+        ("0.0212", 0.02121, Score.RIGHT),
+        ("0.0213", 0.02121, Score.CLOSE),
+    ],
+)
+def test_what_is_right_as_far_as_it_was_written_is_right(typed: str, measured: float, score: Score) -> None:
+    assert outcome(predict("number", "s", within=0.1), typed, measured).score is score
+
+
+def test_what_is_counted_exactly_is_not_rounded() -> None:
+    assert outcome(predict("number", within=0.0), "21", 21.2).score is Score.OFF
+
+
 @given(st.text(max_size=8), st.sampled_from([predict("number"), predict("worker"), predict("choice", options=HALVES)]))
 def test_anything_that_is_typed_is_read_or_refused(text: str, step: Predict) -> None:
     try:

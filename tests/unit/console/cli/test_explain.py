@@ -37,7 +37,7 @@ def test_a_table_for_every_look_and_a_line_for_every_other_endpoint(
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
     assert lines[0].startswith("attempt 1 → the queue · ")
-    assert lines[1] == "no worker could take it: 1 full; 400 ms in the queue, looked 3 times"
+    assert lines[1] == "no worker could take it: 1 full; looked 3 times, last after 400 ms"
     assert lines[2] == "not smollm2-1: full: it holds 32 sequences of this router, and batches 16"
     assert lines[3] == ""
     assert lines[4].startswith("attempt 1 → smollm2-1 · ")
@@ -130,7 +130,7 @@ def test_a_router_that_is_silent_is_named(explained: FakeOperator, inferdeck: Co
 
 def test_describe_has_the_short_form(explained: FakeOperator, inferdeck: Command) -> None:
     out = inferdeck("describe", "request/req-1").out
-    assert "why there   nowhere: no worker could take it: 1 full; 400 ms in the queue, looked 3 times" in out
+    assert "why there   nowhere: no worker could take it: 1 full; looked 3 times, last after 400 ms" in out
     assert "            smollm2-1: best of 2: total 0.850, then smollm2-2 with 0.510" in out
     assert "inferdeck explain req-1" in out
     assert len(json.loads(inferdeck("describe", "request/req-1", "-o", "json").out)["decisions"]) == 2

@@ -88,7 +88,7 @@ async def test_enter_tells_why_and_why_not() -> None:
         await seen.press("j")
         await seen.until(lambda: "not smollm2-1: tried: it has lost or failed this very request before" in seen.text)
         await seen.press("G")
-        await seen.until(lambda: "400 ms in the queue, looked 3 times" in seen.text)
+        await seen.until(lambda: "looked 3 times, last after 400 ms" in seen.text)
         assert "attempt 1 ▶ the queue" in seen.text
         await seen.press("g", "enter")
         assert "worker ▸ smollm2" in seen.lines[0]
