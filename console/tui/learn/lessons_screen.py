@@ -54,7 +54,7 @@ class LessonsScreen(DeckScreen):
     def show(self, view: View) -> None:
         palette = deck_of(self).look.palette
         words: list[Spans] = [
-            [("Each lesson has a platform of its own, which ends with it; yours is not touched.", palette.text)],
+            [("Each lesson has its own platform, which ends with it; yours is not touched.", palette.text)],
             [("See, predict, do: nothing that comes out is known before you run it.", palette.dim)],
         ]
         self.query_one("#about", Lines).put(words)
