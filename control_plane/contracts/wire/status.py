@@ -12,15 +12,20 @@ REASON_KEY = "inferdeck-reason"
 PARAM_KEY = "inferdeck-param"
 HINT_KEY = "inferdeck-hint"
 
+_MESSAGE_BYTES = 4096
+_FIELD_BYTES = 1024
+"""What a call may end with is 8 KiB in all, and a call that ends with more is refused by its own client; a caller's
+words, which errors quote, can be longer."""
+
 
 async def abort_with(context: grpc.aio.ServicerContext[Any, Any], error: InferDeckError) -> NoReturn:
     """End a server call with this error."""
     metadata = [(REASON_KEY, str(error.reason))]
     if error.param:
-        metadata.append((PARAM_KEY, _ascii(error.param)))
+        metadata.append((PARAM_KEY, _printable(error.param)))
     if error.hint:
-        metadata.append((HINT_KEY, _ascii(error.hint)))
-    await context.abort(grpc.StatusCode[error.status.grpc], error.message, tuple(metadata))
+        metadata.append((HINT_KEY, _printable(error.hint)))
+    await context.abort(grpc.StatusCode[error.status.grpc], _details(error.message), tuple(metadata))
     raise AssertionError("abort returned")
 
 
@@ -39,8 +44,29 @@ def error_from(call: grpc.aio.AioRpcError, *, peer: str = "", waited_s: float = 
     return InternalError(f"{code.name.lower()}{at}: {details}")
 
 
-def _ascii(text: str) -> str:
-    return text.encode("ascii", "backslashreplace").decode().replace("\n", " ")
+def _printable(text: str) -> str:
+    """A metadata value: gRPC takes printable ASCII only, and ends the call with an error of its own for anything else."""
+    line = text.replace("\n", " ")
+    escaped = (char if _is_printable(char) else char.encode("unicode_escape").decode() for char in line)
+    return _cut("".join(escaped), _FIELD_BYTES)
+
+
+def _details(text: str) -> str:
+    """A message, which may hold any character but a lone surrogate."""
+    return _cut(text.encode(errors="backslashreplace").decode(), _MESSAGE_BYTES)
+
+
+def _cut(text: str, room: int) -> str:
+    """As much of the text as fits: gRPC writes three bytes for each of UTF-8 that is not printable ASCII."""
+    for end, char in enumerate(text):
+        room -= 1 if _is_printable(char) and char != "%" else 3 * len(char.encode())
+        if room < 0:
+            return text[:end] + "..."
+    return text
+
+
+def _is_printable(char: str) -> bool:
+    return " " <= char <= "~"
 
 
 def _text(value: str | bytes) -> str:
