@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import os
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -61,7 +62,7 @@ def load_with_sources(path: Path | None, home: Home) -> tuple[Settings, tuple[Se
         SettingSource("home", str(home.root), home.source),
         SettingSource("cache", str(home.cache), home.cache_source),
     )
-    if path is None and home.config.exists():
+    if path is None and os.path.lexists(home.config):  # a link that leads nowhere is not "no settings"
         path = home.config
     if path is None:
         settings = Settings()
@@ -84,6 +85,8 @@ class _Document:
 
     @classmethod
     def read(cls, path: Path) -> _Document:
+        if path.exists() and not (path.is_file() or path.is_dir()):  # reading a pipe would wait for a writer
+            raise SettingsError(f"{path}: cannot read the settings: not a file", param="config")
         try:
             tree, places = read_toml(path.read_text(encoding="utf-8"))
         except OSError as error:

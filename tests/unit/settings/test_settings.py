@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -219,6 +220,25 @@ gpus = [1]
         "8: pool[1].model: model 'm' is served by pool[0] already",
         "10: pool[1].gpus: GPU 1 belongs to pool[0] already",
     ]
+
+
+@pytest.mark.timeout(10)
+def test_a_pipe_is_not_waited_for(home: Home) -> None:
+    home.create()
+    os.mkfifo(home.config)
+    with pytest.raises(SettingsError, match="cannot read the settings: not a file"):
+        load_settings(None, home)
+
+
+def test_a_link_of_the_home_that_leads_nowhere_is_told(home: Home) -> None:
+    home.create()
+    home.config.symlink_to("gone.toml")
+    with pytest.raises(SettingsError, match="cannot read the settings: No such file"):
+        load_settings(None, home)
+    home.config.unlink()
+    home.config.symlink_to(home.config.name)
+    with pytest.raises(SettingsError, match="cannot read the settings: Too many levels of symbolic links"):
+        load_settings(None, home)
 
 
 def test_broken_toml_and_missing_files_are_told(tmp_path: Path, home: Home) -> None:
