@@ -45,7 +45,7 @@ def error_from(call: grpc.aio.AioRpcError, *, peer: str = "", waited_s: float = 
 
 
 def _printable(text: str) -> str:
-    """A metadata value: gRPC takes printable ASCII only, and ends the call with an error of its own for anything else."""
+    """A metadata value: of anything but printable ASCII in one, gRPC makes an error of its own."""
     line = text.replace("\n", " ")
     escaped = (char if _is_printable(char) else char.encode("unicode_escape").decode() for char in line)
     return _cut("".join(escaped), _FIELD_BYTES)
