@@ -6,7 +6,6 @@ that a reader can skim a file without decompressing it.
 
 from __future__ import annotations
 
-import math
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
@@ -22,6 +21,9 @@ HEADER_BYTES: Final = 48
 LEVEL: Final = 3
 MOST_RAW_BYTES: Final = 256 << 20
 """A frame that says it is larger is damaged: nobody writes one, and nobody should allocate one."""
+
+LATEST_UNIX: Final = 253_402_300_799.0
+"""The end of the year 9999: no clock shows a later time."""
 
 KEYFRAME: Final = 1
 """Flag: the frame begins with all that is needed to read on from here."""
@@ -80,7 +82,7 @@ def header(data: bytes) -> FrameHeader:
     if mark != MARK or zlib.crc32(data[: HEADER_BYTES - 4]) != crc:
         raise Damaged("a frame's header is damaged")
     made = FrameHeader(*fields)
-    if made.raw_bytes > MOST_RAW_BYTES or not (math.isfinite(made.first_unix) and math.isfinite(made.last_unix)):
+    if made.raw_bytes > MOST_RAW_BYTES or not 0 <= made.first_unix <= made.last_unix <= LATEST_UNIX:
         raise Damaged("a frame's header says what cannot be")
     return made
 
@@ -95,12 +97,12 @@ def records(head: FrameHeader, data: bytes) -> Iterator[Record]:
         raise Damaged(f"a frame's data cannot be decompressed: {error}") from None
     if len(raw) != head.raw_bytes:
         raise Damaged("a frame's data is shorter than it says")
-    return iter(_split(raw))
+    return iter(_split(raw, head))
 
 
-def _split(raw: bytes) -> list[Record]:
+def _split(raw: bytes, head: FrameHeader) -> list[Record]:
     found: list[Record] = []
-    at = 0
+    at, last = 0, head.first_unix
     try:
         while at < len(raw):
             kind, subject_bytes, payload_bytes, unix = _RECORD.unpack_from(raw, at)
@@ -108,6 +110,9 @@ def _split(raw: bytes) -> list[Record]:
             end = at + subject_bytes + payload_bytes
             if end > len(raw):
                 raise Damaged("a record is longer than its frame")
+            if not last <= unix <= head.last_unix:
+                raise Damaged("a record is out of order")
+            last = unix
             subject = raw[at : at + subject_bytes].decode("utf-8", "surrogatepass")
             found.append(Record(kind, unix, raw[at + subject_bytes : end], subject))
             at = end

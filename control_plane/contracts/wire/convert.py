@@ -59,12 +59,15 @@ def fill(value: Any, message: Message) -> None:
 
 
 def from_wire(message: Message, cls: type[T]) -> T:
-    """The dataclass of type ``cls`` that says what the message says."""
+    """The dataclass of type ``cls`` that says what the message says. Raises ValueError for an enum's value of a newer
+    version, and where a part is missing without which there is no such dataclass."""
     values: dict[str, Any] = {}
     for field in _fields(cast(Hashable, cls), message.DESCRIPTOR.full_name):
         if field.has_presence and not message.HasField(field.name):
             if field.optional:
                 values[field.name] = None
+            elif field.required:
+                raise ValueError(f"{message.DESCRIPTOR.name} without {field.name}")
             continue
         raw = getattr(message, field.name)
         if field.is_map:
@@ -85,6 +88,7 @@ class _Field:
     is_message: bool
     has_presence: bool
     optional: bool
+    required: bool
     read: Callable[[Any], Any]
 
 
@@ -98,13 +102,18 @@ def _fields(cls: Hashable, message_name: str) -> tuple[_Field, ...]:
     descriptor = descriptor_pool.Default().FindMessageTypeByName(message_name)
     hints = typing.get_type_hints(cls)
     names = [field.name for field in dataclasses.fields(cls)]
+    required = {
+        field.name
+        for field in dataclasses.fields(cls)
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    }
     missing = set(names) ^ {field.name for field in descriptor.fields}
     if missing:
         raise TypeError(f"{cls.__name__} and {message_name} disagree about {', '.join(sorted(missing))}")
-    return tuple(_field(name, hints[name], descriptor.fields_by_name[name]) for name in names)
+    return tuple(_field(name, hints[name], descriptor.fields_by_name[name], name in required) for name in names)
 
 
-def _field(name: str, hint: Any, descriptor: FieldDescriptor) -> _Field:
+def _field(name: str, hint: Any, descriptor: FieldDescriptor, required: bool) -> _Field:
     optional = False
     if typing.get_origin(hint) in (typing.Union, UnionType):
         kinds = [arg for arg in typing.get_args(hint) if arg is not type(None)]
@@ -131,6 +140,7 @@ def _field(name: str, hint: Any, descriptor: FieldDescriptor) -> _Field:
         is_message=is_message,
         has_presence=descriptor.has_presence,
         optional=optional,
+        required=required,
         read=read,
     )
 

@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from control_plane.contracts import fleet, step, timeline, worker
-from control_plane.contracts.v1 import operator_pb2, worker_pb2
+from control_plane.contracts.decision import DecisionView
+from control_plane.contracts.errors import InvalidRequest
+from control_plane.contracts.v1 import decision_pb2, operator_pb2, worker_pb2
 from control_plane.contracts.wire.convert import from_wire, to_wire
 from control_plane.contracts.wire.frames import frame_to_wire
+from control_plane.contracts.wire.packed import unpacked
 from control_plane.contracts.worker import (
     CallError,
     Delta,
@@ -57,6 +60,13 @@ def test_a_field_on_one_side_only_is_refused() -> None:
 
     with pytest.raises(TypeError, match="other"):
         to_wire(AbortCall(1, 2), worker_pb2.AbortCall)
+
+
+def test_a_message_without_a_part_that_has_to_be_is_told() -> None:
+    with pytest.raises(ValueError, match="DecisionView without by"):
+        from_wire(decision_pb2.DecisionView(request_id="req-1"), DecisionView)
+    with pytest.raises(InvalidRequest, match="these bytes are no DecisionView of this version"):
+        unpacked(b"", DecisionView)
 
 
 def test_unset_and_zero_are_different() -> None:

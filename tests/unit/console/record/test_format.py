@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 import subprocess
@@ -218,6 +219,17 @@ def test_a_frame_that_holds_more_than_it_says_is_damaged() -> None:
     records, damages = read(file_header(SESSION) + bytes(data))
     assert records == []
     assert len(damages) == 1
+
+
+@pytest.mark.parametrize("unix", [math.nan, math.inf, 3.5, 0.5, -1.0, 1e300])
+def test_a_record_that_is_not_of_its_frames_time_is_damage(unix: float) -> None:
+    made = frame([Record(5, 1.0, b"one"), Record(5, unix, b"odd"), Record(5, 3.0, b"three")])
+    assert read(file_header(SESSION) + made) == ([], ["a record is out of order"])
+
+
+@pytest.mark.parametrize("unix", [math.nan, math.inf, -1.0, 3e11, 1e300])
+def test_a_time_that_no_clock_shows_is_damage(unix: float) -> None:
+    assert read(file_header(SESSION) + frame([Record(5, unix)])) == ([], ["a frame's header says what cannot be"])
 
 
 FULL = """
