@@ -174,6 +174,10 @@ def shown_path(path: Path) -> str:
     return "~" + text[len(home) :] if home != "/" and (text == home or text.startswith(home + "/")) else text
 
 
+_LONGEST_KEY = 4096
+"""What goes beside a call over gRPC may be 8 KiB; one that brings more is refused without a word of who is calling."""
+
+
 def read_key(path: Path, hint: str = "") -> str:
     """The key in a one-line file. Raises Unauthenticated, with the hint, when there is none."""
     try:
@@ -181,7 +185,7 @@ def read_key(path: Path, hint: str = "") -> str:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not text"
         raise Unauthenticated(f"no key can be read from {shown_path(path)}: {why}", hint=hint) from error
-    if not key or not key.isascii() or not key.isprintable() or " " in key:
+    if not 0 < len(key) <= _LONGEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
         raise Unauthenticated(
             f"{shown_path(path)} does not hold a key: one line of printable ASCII is expected", hint=hint
         )

@@ -127,7 +127,7 @@ def test_a_server_that_is_no_address_is_refused(home: Path, server: str) -> None
         target_for(Home(home), server)
 
 
-@pytest.mark.parametrize("text", ["", "\n", "two words", "tab\there", "é"])
+@pytest.mark.parametrize("text", ["", "\n", "two words", "tab\there", "é", "k" * 4097])
 def test_a_file_that_holds_no_key_is_refused_without_showing_it(tmp_path: Path, text: str) -> None:
     path = tmp_path / "key"
     path.write_text(text)
