@@ -19,6 +19,8 @@ from control_plane.gateway.schema.values import (
 )
 
 _MAX_SCHEMA = 64 * 1024
+_MAX_ITEMS = 16 * 1024
+_ITEM_COUNTS = ("minItems", "maxItems", "minContains", "maxContains")
 _encode = json.JSONEncoder(separators=(",", ":")).iterencode
 _TYPES = ("text", "json_object", "json_schema")
 _WRAPPER = {"name": string(64, may_be_empty=False), "description": string(4096), "strict": boolean}
@@ -53,6 +55,12 @@ def read_schema(at: str, value: Any) -> str:
     schema = mapping(f"{at}.schema", wrapper["schema"])
     if not finite(schema):
         raise invalid(f"{at}.schema", "A number in the schema is too large.", "invalid_value")
+    if not _few_items(schema):
+        raise invalid(
+            f"{at}.schema",
+            f"The arrays of a schema may have {_MAX_ITEMS} items in all, as its 'minItems' and 'maxItems' say.",
+            "integer_above_max_value",
+        )
     text = ""
     # Piece by piece: all at once, a long one would keep the interpreter from everyone else.
     for piece in _encode(schema):
@@ -62,6 +70,26 @@ def read_schema(at: str, value: Any) -> str:
                 f"{at}.schema", f"The schema is longer than {_MAX_SCHEMA} characters.", "string_above_max_length"
             )
     return text
+
+
+def _few_items(schema: dict[str, Any]) -> bool:
+    """Whether a grammar of it fits into memory. llguidance, which vLLM takes for what xgrammar cannot follow, writes an
+    array out item by item, some 100 bytes for each that it may have: one large number in a schema would be the end of
+    the engine. Wherever such a name stands it counts, also where it is data: what is a schema and what is not depends
+    on who reads it."""
+    items: float = 0
+    stack: list[Any] = [schema]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, dict):
+            counts = (value.get(name) for name in _ITEM_COUNTS)
+            items += sum(min(abs(count), _MAX_ITEMS + 1) for count in counts if isinstance(count, (int, float)))
+            if items > _MAX_ITEMS:
+                return False
+            stack += value.values()
+        elif isinstance(value, list):
+            stack += value
+    return True
 
 
 _SCHEMA_FIELDS = {
@@ -99,7 +127,7 @@ response_format = Field(
             ),
         ]
     },
-    f"The shape that the answer is held to; a schema is at most {_MAX_SCHEMA} characters.",
+    f"The answer's shape; a schema is at most {_MAX_SCHEMA} characters, and {_MAX_ITEMS} items of arrays.",
 )
 
 TEXT_FORMAT: Schema = {"anyOf": [*_PLAIN, _of("json_schema", "description", "strict", **_SCHEMA_FIELDS)]}

@@ -54,3 +54,44 @@ def test_what_is_refused(value: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         read(value)
     assert caught.value.param == param
+
+
+def schema_of(schema: dict[str, Any]) -> dict[str, Any]:
+    return read({"type": "json_schema", "json_schema": {"name": "x", "schema": schema}})
+
+
+def array(**counts: Any) -> dict[str, Any]:
+    return {"type": "array", "items": {"type": "integer"}, **counts}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        array(minItems=2**63),
+        array(minItems=1_000_000_000),
+        array(maxItems=2**31 - 1),
+        array(maxItems=1e12),
+        array(minItems=10**400, maxItems=1.5),
+        array(minItems=-(10**9)),
+        {"contains": {}, "minContains": 20_000},
+        {"properties": {"default": array(maxItems=20_000)}},
+        {"anyOf": [{"$defs": {"a": {"prefixItems": [array(minItems=20_000)]}}}]},
+        {"properties": {f"p{number}": array(maxItems=100 + number) for number in range(150)}},
+    ],
+)
+def test_a_schema_of_very_many_items_does_not_reach_an_engine(schema: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest, match=r"may have 16384 items in all") as caught:
+        schema_of(schema)
+    assert caught.value.param == "response_format.json_schema.schema"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        array(minItems=1, maxItems=4096),
+        {"properties": {"minItems": array(maxItems=10), "maxItems": {"type": "integer", "maximum": 10**9}}},
+        {"type": "string", "maxLength": 10**9},
+    ],
+)
+def test_a_schema_of_many_items_does(schema: dict[str, Any]) -> None:
+    assert json.loads(schema_of(schema)["json_schema"]) == schema
