@@ -170,6 +170,21 @@ async def test_a_schema_that_does_not_compile_is_the_callers_fault(asker: Asker,
     assert (await asker.ask("Hello", max_tokens=2)).finish().output_tokens == 2
 
 
+@pytest.mark.parametrize("pattern", ["^[ab]{3}$", "^(a|b)*a(a|b){12}$"])
+async def test_no_schema_is_compiled_to_all_of_its_states(asker: Asker, pattern: str) -> None:
+    """What neither xgrammar nor llguidance knows, vLLM leaves to outlines, whose memory grows as the power of a length
+    that the caller writes."""
+    parts = {"a": {"type": "string", "pattern": pattern}, "n": {"type": "integer", "multipleOf": 2}}
+    schema = {"type": "object", "properties": parts, "patternProperties": {"^x": {"type": "string"}}}
+    reply = asker.submit("Hello", max_tokens=4, json_schema=json.dumps(schema))[1]
+    await reply.end(TIMEOUT_S)
+    error = reply.last.error
+    assert error is not None
+    assert (error.code, error.param) == (DropReason.INVALID_REQUEST, "response_format")
+    assert "'patternProperties' cannot be followed" in error.message
+    assert (await asker.ask("Hello", max_tokens=2)).finish().output_tokens == 2
+
+
 async def test_a_structured_call_can_be_aborted_before_it_is_compiled(asker: Asker) -> None:
     number, reply = asker.submit(FRANCE, max_tokens=100, regex="[a-z]{50}")
     asker.engine.abort(number)

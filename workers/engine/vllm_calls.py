@@ -12,7 +12,7 @@ from workers.engine.base import Sink
 from workers.engine.token_bytes import TokenBytes
 from workers.engine.vllm_errors import refusal
 from workers.engine.vllm_outputs import Call, StepOutputs, deliver
-from workers.engine.vllm_request import engine_input, is_structured, sampling_params
+from workers.engine.vllm_request import check_backend, engine_input, is_structured, sampling_params
 from workers.engine.vllm_scheduler import USAGE_METHOD
 from workers.engine.vllm_stats import Counters
 
@@ -112,6 +112,7 @@ class Calls:
                     arrival_time=generate.arrival_unix or None,
                     priority=generate.priority,
                 )
+                check_backend(request.sampling_params)
                 request.external_req_id = choice.request_id
                 requests.append(request)
         except Exception as error:

@@ -51,6 +51,17 @@ def is_structured(sampling: Sampling) -> bool:
     return bool(sampling.json_object) or sampling.json_schema is not None or sampling.regex is not None
 
 
+def check_backend(params: SamplingParams) -> None:
+    """Raises ValueError for a grammar that vLLM, left to choose, would leave to outlines. It compiles a regular
+    expression to all of its states, of which a few characters can ask for millions: a caller could so take the engine's
+    memory. Whoever sets that backend for a pool has chosen it."""
+    grammar = params.structured_outputs
+    if grammar is not None and grammar._backend == "outlines" and grammar._backend_was_auto:
+        raise ValueError(
+            "'patternProperties' cannot be followed together with other parts of this schema that xgrammar lacks."
+        )
+
+
 def engine_input(call: Generate) -> Any:
     return tokens_input(list(call.prompt_token_ids), cache_salt=call.cache_salt or None)
 
