@@ -83,10 +83,11 @@ class GridRow:
         return self.row.computed + self.row.tokens if self.row is not None and self.waiting is None else 0
 
     @property
-    def priority(self) -> int:
+    def priority(self) -> int | None:
+        """None of one that has not come yet."""
         if self.waiting is not None:
             return self.waiting.priority
-        return self.row.priority if self.row is not None else 0
+        return self.row.priority if self.row is not None else None
 
 
 _KINDS = {StepKind.PREFILL: Mark.CHUNK, StepKind.LAST_PREFILL: Mark.LAST_CHUNK, StepKind.DECODE: Mark.DECODE}
@@ -135,7 +136,7 @@ def rows(shown: Sequence[Column], cursor: int, moment: Moment, tape: Tape, sort:
 def _order(row: GridRow, sort: Sort) -> tuple[int, int, int]:
     if row.standing is not Standing.HERE:
         return row.standing.value, -row.note.step, row.badge
-    by = {Sort.BLOCKS: -row.blocks, Sort.CONTEXT: -row.context, Sort.PRIORITY: row.priority}
+    by = {Sort.BLOCKS: -row.blocks, Sort.CONTEXT: -row.context, Sort.PRIORITY: row.priority or 0}
     return 0, by.get(sort, 0), row.badge
 
 

@@ -313,3 +313,8 @@ def test_columns_of_nothing() -> None:
     assert columns(Tape(), -1, 20) == []
     assert columns(BUSY, 5, 0) == []
     assert columns(BUSY, 5, 2) == [Column(BUSY.steps[4]), Column(BUSY.steps[5])]
+
+
+def test_of_one_that_has_not_come_yet_no_priority_is_told() -> None:
+    of = tape(step(1, row("a", joined=True, priority=-10)), step(2, row("a"), row("b", joined=True, priority=-10)))
+    assert {item.request_id: item.priority for item in grid(of, at=1)} == {"a": -10, "b": None}
