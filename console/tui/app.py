@@ -72,6 +72,8 @@ from console.tui.theme import THEME
 from control_plane.contracts.step import TraceMode
 
 PAINT_S = 0.5
+_COMMAND = "command"
+"""What was wrong with the command before is no news once there is another."""
 STAYS = "leave; the platform stays, and what is cordoned too"
 ENDS = "leave; the platform ends with this console"
 
@@ -339,10 +341,11 @@ class ConsoleApp(App[int]):
         self._start("orders", partial(executor.carry_out, order, self._operator, self.post_message))
 
     def command(self, line: str) -> None:
+        self._notices.drop(_COMMAND)
         try:
             self._obey(parse(line))
         except BadCommand as wrong:
-            self.tell(str(wrong), "warning")
+            self.tell(str(wrong), "warning", _COMMAND)
 
     def _obey(self, command: Command) -> None:
         match command.verb:

@@ -197,6 +197,7 @@ async def test_a_wrong_command_says_what_would_be_right() -> None:
         assert "no command 'fly'" in seen.text
         await seen.command("scale smollm2")
         assert ":scale POOL=N" in seen.text
+        assert "no command 'fly'" not in seen.text, "it has been put right"
         await seen.command("drain nobody")
         assert "worker nobody does not exist" in seen.text
 
