@@ -15,20 +15,31 @@ _STALL_TIMES: Final = 3.0
 _MOST_CHUNKS: Final = 8
 
 
-def stage_notes(timeline: Timeline, stage: str) -> list[str]:
+def stage_notes(timeline: Timeline, stage: Span) -> list[str]:
     """What is worth knowing of a stage beyond its length."""
-    steps = [span for span in timeline.spans if span.parent == stage and span.name == "step"]
+    parts = [span for span in timeline.spans if span.of(stage)]
+    steps = [span for span in parts if span.name == "step"]
     notes = []
-    if stage == "prefill" and steps:
+    if _went_on(timeline, stage):
+        notes.append(f"at {stage.process.partition('/')[2] or 'another worker'}, whose steps of it are not kept")
+    if stage.name == "prefill" and steps:
         notes.append(_chunks(steps))
-    elif stage == "decode":
+    elif stage.name == "decode":
         if steps:
             notes.append(_pace(steps))
         notes += _stalls(steps)
-        pauses = [span.duration_s for span in timeline.spans if span.name == "preempted"]
+        pauses = [span.duration_s for span in parts if span.name == "preempted"]
         if pauses:
             notes.append(f"preempted {_times(len(pauses))}, {figures.seconds(sum(pauses))} in all")
     return notes
+
+
+def _went_on(timeline: Timeline, stage: Span) -> bool:
+    """Whether it is the first at its worker of an attempt that no step is known of, and that another one followed."""
+    own = [span for span in timeline.spans if span.attempt == stage.attempt]
+    first = next((span for span in own if not span.parent and span.process.startswith("worker/")), None)
+    later = any(span.attempt > stage.attempt for span in timeline.spans)
+    return later and first is stage and not any(span.name == "step" for span in own)
 
 
 def _chunks(steps: Sequence[Span]) -> str:

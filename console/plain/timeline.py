@@ -23,7 +23,7 @@ def timeline_lines(timeline: Timeline, total_s: float, width: int) -> Iterator[s
     )
     for span, bar in zip(stages, bars, strict=True):
         yield bar
-        for note in stage_notes(timeline, span.name):
+        for note in stage_notes(timeline, span):
             yield fit(f"  {literal(note)}", width)
     if timeline.missing_steps:
         yield fit(f"{figures.plural(timeline.missing_steps, 'step')} of it not traced, or no longer kept", width)

@@ -167,11 +167,13 @@ class ModelView:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stretch of a request's life: ``start_s`` after arrival, ``duration_s`` long."""
+    """One stretch of a request's life: ``start_s`` after arrival, ``duration_s`` long. ``worker_id``: whose it was, of
+    an attempt that came to nothing."""
 
     name: str
     start_s: float
     duration_s: float
+    worker_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

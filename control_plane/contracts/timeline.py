@@ -20,6 +20,16 @@ class Span:
     parent: str = ""
     attributes: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def attempt(self) -> int:
+        """Which of the request's attempts at a worker it belongs to, from 1; 0 where there was one only, or none."""
+        told = self.attributes.get("attempt", "")
+        return int(told) if told.isdecimal() else 0
+
+    def of(self, stage: Span) -> bool:
+        """Whether it is part of that stage: a request that went on elsewhere has several of a name."""
+        return self.parent == stage.name and self.attempt == stage.attempt
+
 
 @dataclass(frozen=True, slots=True)
 class ClockSkew:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 from typing import Final
@@ -30,14 +31,27 @@ def spans_of(timeline: Timeline) -> list[ReadableSpan]:
     request = timeline.request
     trace_id, caller = _trace(request)
     root = _context(trace_id, request.id, "request")
-    stages = {
-        span.name: _context(trace_id, request.id, span.name) for span in reversed(timeline.spans) if not span.parent
-    }
+    stages = _stages(timeline, trace_id)
     made = [_request(timeline, root, caller)]
     for number, span in enumerate(timeline.spans):
-        context = _context(trace_id, request.id, span.name if not span.parent else f"{span.name} {number}")
-        made.append(_span(request, span, context, stages.get(span.parent, root)))
+        if not span.parent:
+            made.append(_span(request, span, stages[number][1], root))
+            continue
+        parent = next((context for stage, context in stages.values() if span.of(stage)), root)
+        made.append(_span(request, span, _context(trace_id, request.id, f"{span.name} {number}"), parent))
     return made
+
+
+def _stages(timeline: Timeline, trace_id: int) -> dict[int, tuple[Span, SpanContext]]:
+    """By their place among all spans. A request that went on elsewhere has several of a name: each has its own id."""
+    had: Counter[str] = Counter()
+    found = {}
+    for number, span in enumerate(timeline.spans):
+        if not span.parent:
+            had[span.name] += 1
+            which = f"{span.name}, {had[span.name]}" if had[span.name] > 1 else span.name
+            found[number] = (span, _context(trace_id, timeline.request.id, which))
+    return found
 
 
 def _request(timeline: Timeline, context: SpanContext, caller: SpanContext | None) -> ReadableSpan:

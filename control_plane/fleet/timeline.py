@@ -7,11 +7,12 @@ which is corrected by what was measured of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from control_plane.contracts.choice import choice_of
-from control_plane.contracts.fleet import RequestView
+from control_plane.contracts.fleet import RequestView, Stage
 from control_plane.contracts.step import EngineStep, StepKind, StepRow
 from control_plane.contracts.timeline import ClockSkew, Span, Timeline
 
@@ -21,30 +22,48 @@ _AT_THE_WORKER: Final = ("first_token", "at_worker")
 _KIND: Final = {StepKind.PREFILL: "prefill", StepKind.LAST_PREFILL: "prefill", StepKind.DECODE: "decode"}
 
 
+@dataclass(frozen=True, slots=True)
+class _Attempts:
+    """Which attempt at a worker each stage is of, from 1, and since when each that its steps can be of went on."""
+
+    of_stage: tuple[int, ...]
+    began: Mapping[int, float]
+
+    @property
+    def last(self) -> int:
+        return self.of_stage[-1] if self.of_stage else 0
+
+    def at(self, start: float) -> int:
+        return max((attempt for attempt, began in self.began.items() if began <= start), default=min(self.began))
+
+
 def join(request: RequestView, steps: Sequence[EngineStep], clock: ClockSkew | None = None) -> Timeline:
-    """``steps``: those that have the request, oldest first; ``clock``: of the worker that made them."""
+    """``steps``: those that have the request, oldest first; ``clock``: of the worker that made them, its last one."""
     engine = f"engine/{request.worker_id}"
-    ahead = clock.ahead_s if clock is not None else 0.0
-    stages = _stages(request)
-    if steps and stages and (last := _untold(stages)) is not None:
-        stages[last : last + 1] = _told(stages[last], request, steps, ahead)
-    spans = [_stage(request, name, start, took) for name, start, took in stages]
-    preempted: dict[str, float] = {}
+    ahead, unsure = (clock.ahead_s, clock.uncertainty_s) if clock is not None else (0.0, 0.0)
+    attempts = _attempts(request)
+    stages = [(stage, attempt) for stage, attempt in zip(request.stages, attempts.of_stage, strict=True)]
+    if steps and (last := _untold(stages)) is not None:
+        own = [step for step in steps if attempts.at(_start(step, request, ahead) + unsure) == attempts.last]
+        stages[last : last + 1] = [(told, attempts.last) for told in _told(stages[last][0], request, own, ahead)]
+    spans = [_stage(request, stage, attempt, attempts.last) for stage, attempt in stages]
+    preempted: dict[str, tuple[float, dict[str, str]]] = {}
     gave = 0
     for step in steps:
-        start = step.started_unix - ahead - request.arrival_unix
+        start = _start(step, request, ahead)
+        said = _said(attempts.at(start + unsure), attempts.last)
         for row in step.rows:
             choice = choice_of(row.request_id, request.id)
             if choice is None:
                 continue
             if row.request_id in preempted:
-                began = preempted.pop(row.request_id)
-                spans.append(_pause(engine, began, start - began, choice))
+                began, then = preempted.pop(row.request_id)
+                spans.append(_pause(engine, began, start - began, choice, then))
             gave += row.kind is not StepKind.PREFILL
-            spans.append(_step(engine, step, row, start, choice))
+            spans.append(_step(engine, step, row, start, choice, said))
         for request_id in step.preempted:
             if choice_of(request_id, request.id) is not None:
-                preempted.setdefault(request_id, start)
+                preempted.setdefault(request_id, (start, said))
     if reply := _reply(request, spans):
         spans.append(reply)
     return Timeline(
@@ -55,24 +74,45 @@ def join(request: RequestView, steps: Sequence[EngineStep], clock: ClockSkew | N
     )
 
 
-def _stages(request: RequestView) -> list[tuple[str, float, float]]:
-    return [(stage.name, stage.start_s, stage.duration_s) for stage in request.stages]
+def _attempts(request: RequestView) -> _Attempts:
+    """A new one begins where the call is at its router again. What comes before the router is of none."""
+    number, before = 0, ""
+    of_stage: list[int] = []
+    began: dict[int, float] = {}
+    for stage in request.stages:
+        if stage.name in _IN_THE_ROUTER and before not in ("queue", stage.name):
+            number += 1
+        before = stage.name
+        of_stage.append(number)
+        if stage.worker_id not in ("", request.worker_id):
+            began.pop(number, None)
+        elif number:
+            began.setdefault(number, stage.start_s)
+    return _Attempts(tuple(of_stage), began or {number: 0.0})
 
 
-def _untold(stages: Sequence[tuple[str, float, float]]) -> int | None:
-    """Which stage is all that the router knows of the last worker; None where the worker told more."""
-    return next((at for at in reversed(range(len(stages))) if stages[at][0] in _AT_THE_WORKER), None)
+def _start(step: EngineStep, request: RequestView, ahead: float) -> float:
+    return step.started_unix - ahead - request.arrival_unix
 
 
-def _told(
-    stage: tuple[str, float, float], request: RequestView, steps: Sequence[EngineStep], ahead: float
-) -> list[tuple[str, float, float]]:
+def _said(attempt: int, last: int) -> dict[str, str]:
+    """Of a call that never went on elsewhere there is nothing to say."""
+    return {"attempt": str(attempt)} if attempt and last > 1 else {}
+
+
+def _untold(stages: Sequence[tuple[Stage, int]]) -> int | None:
+    """Which stage is all that the router knows of the last attempt; None where the worker told more."""
+    last = stages[-1][1] if stages else 0
+    places = (at for at in reversed(range(len(stages))) if stages[at][1] == last)
+    return next((at for at in places if stages[at][0].name in _AT_THE_WORKER), None)
+
+
+def _told(stage: Stage, request: RequestView, steps: Sequence[EngineStep], ahead: float) -> list[Stage]:
     """What the engine's steps say of it: when the call was first scheduled, and when its prompt was through. As it is
     where none of them lies in it."""
-    name, start, took = stage
-    end = start + took
+    start, end = stage.start_s, stage.start_s + stage.duration_s
     rows = [
-        (step.started_unix - ahead - request.arrival_unix, step.schedule_s + step.execute_s, row.kind)
+        (_start(step, request, ahead), step.schedule_s + step.execute_s, row.kind)
         for step in steps
         for row in step.rows
         if choice_of(row.request_id, request.id) is not None
@@ -81,30 +121,34 @@ def _told(
     if not start <= begun < end or rows[0][2] is StepKind.DECODE:
         return [stage]
     through = next((at + lasted for at, lasted, kind in rows if kind is StepKind.LAST_PREFILL), end)
-    first = end if name == "first_token" else min(through, end)
-    found = [("worker_queue", start, begun - start), ("prefill", begun, first - begun)]
-    return [*found, ("decode", first, end - first)] if first < end else found
+    first = end if stage.name == "first_token" else min(through, end)
+    found = [Stage("worker_queue", start, begun - start), Stage("prefill", begun, first - begun)]
+    return [*found, Stage("decode", first, end - first)] if first < end else found
 
 
-def _stage(request: RequestView, name: str, start: float, took: float) -> Span:
+def _stage(request: RequestView, stage: Stage, attempt: int, last: int) -> Span:
+    """Of an attempt that came to nothing its worker is known at most: the request's counts are of the last one."""
+    name, over = stage.name, attempt != last
+    worker_id = stage.worker_id if over else request.worker_id
     if name in _BEFORE_THE_ROUTER:
         process = f"gateway/{request.gateway_id}"
     elif name in _IN_THE_ROUTER:
         process = f"router/{request.gateway_id}"
     else:
-        process = f"worker/{request.worker_id}"
-    attributes = {}
-    if name == "prefill":
-        attributes = {"prompt_tokens": str(request.prompt_tokens), "cached_tokens": str(request.cached_tokens)}
-    elif name == "decode":
-        attributes = {"output_tokens": str(request.output_tokens)}
-    elif name == "route":
-        attributes = {"worker": request.worker_id, "retries": str(request.retries)}
-    return Span(name, process, start, took, attributes=attributes)
+        process = f"worker/{worker_id}"
+    attributes = _said(attempt, last)
+    if name == "route":
+        attributes |= {"worker": worker_id} | ({} if over else {"retries": str(request.retries)})
+    elif name == "prefill" and not over:
+        attributes |= {"prompt_tokens": str(request.prompt_tokens), "cached_tokens": str(request.cached_tokens)}
+    elif name == "decode" and last <= 1:
+        attributes |= {"output_tokens": str(request.output_tokens)}
+    return Span(name, process, stage.start_s, stage.duration_s, attributes=attributes)
 
 
-def _step(engine: str, step: EngineStep, row: StepRow, start: float, choice: int) -> Span:
+def _step(engine: str, step: EngineStep, row: StepRow, start: float, choice: int, said: Mapping[str, str]) -> Span:
     attributes = {
+        **said,
         "step": str(step.step),
         "kind": row.kind.name.lower(),
         "tokens": str(row.tokens),
@@ -129,8 +173,9 @@ def _prefill_beside(step: EngineStep, request_id: str) -> StepRow | None:
     return max(others, key=lambda row: row.tokens, default=None)
 
 
-def _pause(engine: str, start: float, took: float, choice: int) -> Span:
-    return Span("preempted", engine, start, took, "decode", {"choice": str(choice)} if choice else {})
+def _pause(engine: str, start: float, took: float, choice: int, said: Mapping[str, str]) -> Span:
+    attributes = {**said, "choice": str(choice)} if choice else dict(said)
+    return Span("preempted", engine, start, took, "decode", attributes)
 
 
 def _reply(request: RequestView, spans: Sequence[Span]) -> Span | None:

@@ -199,8 +199,8 @@ class Request:
 
     def returned(self, now: float) -> None:
         """Its attempt came to nothing, and it looks for an endpoint again."""
-        if self.delivered:
-            self.spans += self._untold(now)
+        attempt = [self.spans.pop(), *(self._untold(now) if self.delivered else ())]
+        self.spans += [replace(stage, worker_id=self.worker_id) for stage in attempt]
         self.delivered = False
         self.number = 0
         self.worker_id = ""

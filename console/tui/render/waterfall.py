@@ -77,6 +77,8 @@ def _share(part: float, whole: float) -> float:
 
 
 def _note(stage: Stage, request: RequestView) -> str:
+    if stage.worker_id:  # the request's counts are of its last attempt
+        return f"to {stage.worker_id}, which did not end it" if stage.name == "route" else ""
     if stage.name == "prefill":
         cached = f", {count(request.cached_tokens)} cached" if request.cached_tokens else ""
         return f"{count(request.prompt_tokens)} prompt tokens{cached}"

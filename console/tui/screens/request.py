@@ -169,9 +169,9 @@ def describe(
 
 def _steps(timeline: Timeline, look: Look) -> list[Spans]:
     palette = look.palette
-    stages = dict.fromkeys(span.name for span in timeline.spans if not span.parent)
+    stages = [span for span in timeline.spans if not span.parent]
     lines: list[Spans] = [
-        [(f"  {stage:<12}", palette.text), (literal(note), palette.dim)]
+        [(f"  {literal(stage.name):<12}", palette.text), (literal(note), palette.dim)]
         for stage in stages
         for note in engine_notes(timeline, stage)
     ]

@@ -403,14 +403,16 @@ class ScorePart(_message.Message):
     def __init__(self, name: _Optional[str] = ..., value: _Optional[float] = ..., weight: _Optional[float] = ..., found: _Optional[str] = ...) -> None: ...
 
 class Stage(_message.Message):
-    __slots__ = ("name", "start_s", "duration_s")
+    __slots__ = ("name", "start_s", "duration_s", "worker_id")
     NAME_FIELD_NUMBER: _ClassVar[int]
     START_S_FIELD_NUMBER: _ClassVar[int]
     DURATION_S_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     name: str
     start_s: float
     duration_s: float
-    def __init__(self, name: _Optional[str] = ..., start_s: _Optional[float] = ..., duration_s: _Optional[float] = ...) -> None: ...
+    worker_id: str
+    def __init__(self, name: _Optional[str] = ..., start_s: _Optional[float] = ..., duration_s: _Optional[float] = ..., worker_id: _Optional[str] = ...) -> None: ...
 
 class WorkerRef(_message.Message):
     __slots__ = ("worker_id", "dry_run")

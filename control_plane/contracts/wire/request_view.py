@@ -29,7 +29,10 @@ def request_to_wire(view: RequestView) -> pb.RequestView:
         itl_p50_s=view.itl_p50_s,
         duration_s=view.duration_s,
         retries=view.retries,
-        stages=[pb.Stage(name=s.name, start_s=s.start_s, duration_s=s.duration_s) for s in view.stages],
+        stages=[
+            pb.Stage(name=s.name, start_s=s.start_s, duration_s=s.duration_s, worker_id=s.worker_id)
+            for s in view.stages
+        ],
         api=view.api,
         traceparent=view.traceparent,
         predicted_cached_tokens=view.predicted_cached_tokens,

@@ -9,7 +9,7 @@ import pytest
 from control_plane.contracts.fleet import RequestPhase
 from control_plane.fleet.otel import spans_of
 from control_plane.fleet.timeline import join
-from tests.unit.fleet.test_timeline import ARRIVAL, REQUEST, STEPS
+from tests.unit.fleet.test_timeline import ARRIVAL, REQUEST, STEPS, WENT_ON
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
@@ -64,3 +64,16 @@ def test_the_same_request_told_twice_has_the_same_ids() -> None:
 def test_a_failure_is_an_error() -> None:
     failed = dataclasses.replace(REQUEST, phase=RequestPhase.FAILED, reason="worker_lost")
     assert spans_of(join(failed, []))[0].status.description == "worker_lost"
+
+
+def test_a_request_that_went_on_elsewhere_has_a_span_for_each_stage_of_each_attempt() -> None:
+    spans = spans_of(join(WENT_ON, STEPS))
+    ids = {span.get_span_context().span_id: span for span in spans}
+    assert len(ids) == len(spans), "every span has an id of its own"
+    parents = [ids[span.parent.span_id] for span in spans if span.name == "step" and span.parent]
+    assert [(p.name, (p.attributes or {})["inferdeck.attempt"]) for p in parents] == [
+        ("prefill", 2),
+        ("prefill", 2),
+        ("decode", 2),
+        ("decode", 2),
+    ]

@@ -140,3 +140,58 @@ def test_steps_tell_what_the_router_does_not_know_of_a_call_at_its_worker() -> N
 def test_without_the_steps_of_its_beginning_a_stage_stays_what_the_router_saw(steps: list[EngineStep]) -> None:
     waited = replace(REQUEST, stages=(*STAGES[:4], Stage("at_worker", 0.014, 0.286)), phase=RequestPhase.FAILED)
     assert at_the_worker(join(waited, steps)) == [("at_worker", 0.014, 0.286)]
+
+
+WENT_ON = replace(
+    REQUEST,
+    worker_id="w2",
+    retries=1,
+    stages=(
+        *STAGES[:2],
+        Stage("queue", 0.003, 0.001),
+        Stage("route", 0.004, 0.001, "w1"),
+        Stage("first_token", 0.005, 0.003, "w1"),
+        Stage("decode", 0.008, 0.002, "w1"),
+        Stage("queue", 0.010, 0.003),
+        *STAGES[3:],
+    ),
+)
+"""It lost its worker w1 and went on at w2, which knows the steps."""
+
+
+def test_steps_belong_to_the_attempt_that_they_were_made_in() -> None:
+    timeline = join(WENT_ON, STEPS)
+    stages = [(span.name, span.attempt, span.process) for span in timeline.spans if not span.parent]
+    assert stages == [
+        ("auth", 0, "gateway/g1"),
+        ("tokenise", 0, "gateway/g1"),
+        ("queue", 1, "router/g1"),
+        ("route", 1, "router/g1"),
+        ("first_token", 1, "worker/w1"),
+        ("decode", 1, "worker/w1"),
+        ("queue", 2, "router/g1"),
+        ("route", 2, "router/g1"),
+        ("worker_queue", 2, "worker/w2"),
+        ("prefill", 2, "worker/w2"),
+        ("decode", 2, "worker/w2"),
+        ("reply", 0, "gateway/g1"),
+    ]
+    assert [span.attempt for span in of(timeline.spans, "step")] == [2] * 4
+    first, second = of(timeline.spans, "decode")
+    assert not any(span.of(first) for span in timeline.spans)
+    assert len([span for span in timeline.spans if span.of(second)]) == 2
+    assert [span.attributes["worker"] for span in of(timeline.spans, "route")] == ["w1", "w2"]
+
+
+def test_a_request_that_comes_back_to_its_worker_has_the_steps_of_both_attempts_there() -> None:
+    back = replace(WENT_ON, stages=tuple(replace(s, worker_id=s.worker_id and "w2") for s in WENT_ON.stages))
+    early = step(3, 0.005, row(StepKind.LAST_PREFILL, tokens=96, joined=True))
+    timeline = join(back, [early, *STEPS])
+    assert [span.attempt for span in of(timeline.spans, "step")] == [1, 2, 2, 2, 2]
+
+
+def test_what_the_steps_say_is_not_told_of_an_attempt_before() -> None:
+    """The worker's own account of the last attempt leaves nothing to tell; the router's of the one before stays."""
+    early = step(3, 0.006, row(StepKind.LAST_PREFILL, tokens=96, joined=True))
+    names = [span.name for span in join(WENT_ON, [early]).spans if span.attempt == 1]
+    assert names == ["queue", "route", "first_token", "decode"]

@@ -413,6 +413,8 @@ class TestLoss:
         assert (view.output_tokens, view.phase, view.retries) == (4, RequestPhase.FINISHED, 1)
         assert view.prompt_tokens == len(asked.prompt_token_ids)
         assert [s.name for s in view.stages if s.name in ("decode", "queue")] == ["queue", "decode", "queue", "decode"]
+        told = [s.worker_id for s in view.stages if s.name not in ("queue", "worker_queue")]
+        assert told == [first, first, first, "", "", ""], "what came to nothing says whose it was"
         assert all(stage.duration_s >= 0 for stage in view.stages)
         stage.check()
 

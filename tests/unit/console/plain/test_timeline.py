@@ -32,13 +32,13 @@ SPANS = (
 
 def test_each_stage_says_what_its_steps_were() -> None:
     timeline = Timeline(REQUEST, SPANS)
-    assert stage_notes(timeline, "prefill") == ["2 steps: 256 + 132 tokens, 32 from the cache"]
-    assert stage_notes(timeline, "decode") == [
+    assert stage_notes(timeline, SPANS[1]) == ["2 steps: 256 + 132 tokens, 32 from the cache"]
+    assert stage_notes(timeline, SPANS[2]) == [
         "7 steps of 50.0 ms (median), in a batch of 2 to 3",
         "1 stall, the longest 310 ms at step 12, beside the prefill of d12 (256 tokens)",
         "preempted once, 120 ms in all",
     ]
-    assert stage_notes(timeline, "queue") == []
+    assert stage_notes(timeline, SPANS[0]) == []
 
 
 def test_the_notes_stand_under_their_bars() -> None:
@@ -56,6 +56,18 @@ def test_every_step_can_be_read() -> None:
 
 def test_a_request_without_steps_is_its_stages() -> None:
     assert len(list(timeline_lines(Timeline(REQUEST, SPANS[:3]), 1.6, 80))) == 3
+
+
+def test_an_attempt_whose_steps_are_not_kept_says_so_and_takes_none_of_another_s() -> None:
+    def of(attempt: int, *spans: Span) -> list[Span]:
+        return [dataclasses.replace(s, attributes={**s.attributes, "attempt": str(attempt)}) for s in spans]
+
+    first = of(1, Span("first_token", "worker/w0", 0.1, 0.1), Span("decode", "worker/w0", 0.2, 0.2))
+    timeline = Timeline(REQUEST, (*first, *of(2, *SPANS)))
+    assert stage_notes(timeline, first[0]) == ["at w0, whose steps of it are not kept"]
+    assert stage_notes(timeline, first[1]) == []
+    second = [span for span in timeline.spans if span.attempt == 2 and not span.parent]
+    assert stage_notes(timeline, second[1]) == ["2 steps: 256 + 132 tokens, 32 from the cache"]
 
 
 hostile = st.text(max_size=8) | st.just("\x1b[31m")

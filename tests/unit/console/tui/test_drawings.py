@@ -121,6 +121,14 @@ def test_stage_notes_stand_alone_when_there_is_no_room() -> None:
     assert "prompt tokens" not in text(waterfall(request("r"), 76, RICH_LOOK))
 
 
+def test_what_an_attempt_before_the_last_was_is_not_told_by_the_last_one_s_counts() -> None:
+    call = request("r")
+    before = (Stage("route", 0.001, 0.001, "w0"), Stage("decode", 0.002, 0.001, "w0"))
+    notes = stage_notes(replace(call, stages=(*before, *call.stages)))
+    assert "route: to w0, which did not end it" in notes
+    assert [note for note in notes if note.startswith("decode")] == ["decode: 143 tokens, ITL p50 47ms"]
+
+
 def test_a_waterfall_without_stages_says_so() -> None:
     assert text(waterfall(replace(request("r"), stages=(), duration_s=0.0), 76, RICH_LOOK)) == "no stage has ended yet"
 
