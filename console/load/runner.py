@@ -6,13 +6,17 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Coroutine, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from console.completion import Answer
 from console.home import Unreachable
 from console.http import Connections, Endpoint
 from console.load.plan import Job, Plan, jobs
 from console.load.tally import Tally
+
+FIRST_PAUSE_S: Final = 0.1
+MOST_PAUSE_S: Final = 1.0
+"""How long a caller of a closed loop waits after a failure, and after many."""
 
 
 class Run:
@@ -52,11 +56,18 @@ class Run:
                 group.create_task(self._caller(calls))
 
     async def _caller(self, calls: Iterator[Job]) -> None:
+        """As it would spin on what refuses at once, a caller waits after a failure, the longer the more follow."""
+        pause = 0.0
         while not self._over():
             job = next(calls, None)
             if job is None:
                 return
-            await self._call(job)
+            if await self._call(job):
+                pause = 0.0
+                continue
+            pause = min(2 * pause, MOST_PAUSE_S) or FIRST_PAUSE_S
+            left = self.began + self.plan.duration_s - time.monotonic() if self.plan.duration_s else pause
+            await self._wait(min(pause, max(0.0, left)))
 
     async def _open(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -65,19 +76,24 @@ class Run:
                     return
                 planned = self.began + job.at_s
                 if (pause := planned - time.monotonic()) > 0:
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._finishing.wait(), pause)
+                    await self._wait(pause)
                 if self._finishing.is_set():
                     return
                 self.tally.late.values.append(max(0.0, time.monotonic() - planned))
                 group.create_task(self._call(job))
+
+    async def _wait(self, seconds: float) -> None:
+        """Less where no further call is to start."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._finishing.wait(), seconds)
 
     def _over(self) -> bool:
         if self._finishing.is_set():
             return True
         return bool(self.plan.duration_s) and time.monotonic() - self.began >= self.plan.duration_s
 
-    async def _call(self, job: Job) -> None:
+    async def _call(self, job: Job) -> bool:
+        """Whether it did not fail."""
         tally, stream = self.tally, self.plan.stream
         left = asyncio.Event()
         last = 0.0
@@ -105,14 +121,14 @@ class Run:
                     await _until(call, left, None if stream else job.leave_after / 100)
         except Unreachable as error:
             tally.unreachable(job.key, error.message)
-            await asyncio.sleep(0.1)  # a closed loop would otherwise spin on a closed port
-            return
+            return False
         except TimeoutError:
             answer.error_code, answer.error_message = "timeout", f"no end after {self._call_timeout_s:g} s"
         finally:
             tally.running -= 1
         left_early = job.leave_after is not None and not answer.done and not answer.error_code
         tally.add(answer, key=job.key, stream=stream, left=left_early)
+        return left_early or answer.ok
 
 
 async def _until(call: Coroutine[Any, Any, None], left: asyncio.Event, after_s: float | None) -> None:

@@ -221,3 +221,44 @@ def test_an_endpoint_that_is_not_there_is_exit_6(inferdeck: Command, home: Path)
     ran = inferdeck("load", "--url", "http://127.0.0.1:1/v1", "-n", "1")
     assert (ran.code, ran.out) == (6, "")
     assert ran.err.startswith("error: cannot reach http://127.0.0.1:1/v1")
+
+
+async def test_callers_of_a_closed_loop_do_not_spin_on_what_fails_at_once() -> None:
+    tally = (await run(lambda call: call.error(404, "model_not_found"), Plan("m", concurrency=2, duration_s=1.0))).tally
+    assert 2 <= tally.failed == tally.started <= 2 * 4, "at 0, 0.1, 0.3 and 0.7 s, if the machine is idle"
+
+
+async def test_the_pause_ends_with_the_plan_and_with_a_success() -> None:
+    answers = itertools.count()
+
+    async def script(call: Call) -> None:
+        if next(answers) % 2:
+            await call.answer(["x"])
+        else:
+            await call.error(503, "overloaded")
+
+    made = await run(script, Plan("m", concurrency=1, requests=8, duration_s=0))
+    assert (made.tally.ok, made.tally.failed) == (4, 4)
+    assert made.elapsed_s >= 4 * 0.1, "and each pause is the first again"
+
+
+async def test_nobody_waits_out_a_pause_when_no_further_call_is_to_start() -> None:
+    refused = asyncio.Event()
+
+    async def script(call: Call) -> None:
+        await call.error(503, "overloaded")
+        refused.set()
+
+    async with serving(script) as server, asyncio.timeout(LIMIT_S):
+        made = Run(Plan("m", concurrency=1, duration_s=0), Endpoint.parse(server.url), ["k"])
+        going = asyncio.create_task(made.go())
+        await refused.wait()
+        made.finish()
+        await going
+    assert made.tally.failed == made.tally.started == 1
+
+
+async def test_an_open_loop_goes_on_by_the_clock_whatever_fails() -> None:
+    plan = Plan("m", rate=500.0, requests=50, duration_s=0, poisson=False)
+    tally = (await run(lambda call: call.error(404, "model_not_found"), plan)).tally
+    assert (tally.failed, tally.started) == (50, 50)
