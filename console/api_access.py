@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 from console.completion import Answer
@@ -16,6 +18,9 @@ from console.http import Broken, Connections, Endpoint
 from console.trust import Trust
 from control_plane.contracts.addresses import is_any, is_loopback
 from control_plane.contracts.errors import InferDeckError, NotFound, Unauthenticated
+
+_LISTED_WITHIN_S: Final = 5.0
+"""A call to a model that was named does not wait longer for what is said of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +105,16 @@ def keys_of(home: Home, url: str | None, files: list[str], variable: str | None)
     return [ApiKey(shown_path(path), read_key(path, hint), hint)]
 
 
-async def models_of(endpoint: Endpoint, key: ApiKey) -> list[str]:
-    """The names of the models that an endpoint offers this key."""
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A model as its endpoint lists it. ``simulated``: by the endpoint's own word; None where it does not list it."""
+
+    model: str
+    simulated: bool | None
+
+
+async def offers_of(endpoint: Endpoint, key: ApiKey) -> list[Offer]:
+    """The models that an endpoint offers this key."""
     answer = _Body()
     connections = Connections(endpoint)
     try:
@@ -116,19 +129,27 @@ async def models_of(endpoint: Endpoint, key: ApiKey) -> list[str]:
     if answer.status in (401, 403):
         raise Unauthenticated(f"{endpoint.url} refuses the key (HTTP {answer.status})", hint=key.hint)
     try:
-        return [str(entry["id"]) for entry in json.loads(answer.data)["data"]]
-    except (ValueError, KeyError, TypeError):
+        return [
+            Offer(str(entry["id"]), simulated=entry.get("simulated") is True)
+            for entry in json.loads(answer.data)["data"]
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise InferDeckError(f"{endpoint.url}/models answers HTTP {answer.status} and no list of models") from None
 
 
-async def model_of(endpoint: Endpoint, key: ApiKey, wanted: str | None) -> str:
-    """The model that was named, else the first one there is."""
+async def offer_of(endpoint: Endpoint, key: ApiKey, wanted: str | None) -> Offer:
+    """The model that was named, else the first one there is. Who lists no models may still serve one that is named."""
     if wanted:
-        return wanted
-    models = await models_of(endpoint, key)
-    if not models:
+        try:
+            async with asyncio.timeout(_LISTED_WITHIN_S):
+                offers = await offers_of(endpoint, key)
+        except (InferDeckError, TimeoutError):
+            offers = []
+        return next((offer for offer in offers if offer.model == wanted), Offer(wanted, None))
+    offers = await offers_of(endpoint, key)
+    if not offers:
         raise NotFound(f"{endpoint.url} offers no model")
-    return models[0]
+    return offers[0]
 
 
 class _Body:
@@ -143,12 +164,13 @@ class _Body:
         self.data += data
 
 
-def error_of(answer: Answer, key: ApiKey) -> InferDeckError:
-    """The error in an answer to a call with this key, as one that the command line can tell."""
+def error_of(answer: Answer, key: ApiKey, models: str = "") -> InferDeckError:
+    """The error in an answer to a call with this key, as one that the command line can tell. ``models``: the command
+    that lists what can be called there."""
     where = f" (HTTP {answer.status}, {answer.error_code})" if answer.status else f" ({answer.error_code})"
     message = f"{answer.error_message or 'the call failed'}{where}"
     if answer.status in (401, 403):
         return Unauthenticated(message, hint=key.hint)
     if answer.status == 404:
-        return NotFound(message)
+        return NotFound(message, hint=models)
     return InferDeckError(message)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from console.access_client import AccessClient
-from console.api_access import ApiKey, models_of
+from console.api_access import ApiKey, offers_of
 from console.completion import Answer
 from console.http import Connections, Endpoint
 from control_plane.contracts.access import KeySpec, KeyView
@@ -102,7 +102,7 @@ async def _create(access: AccessClient, endpoint: Endpoint, spec: KeySpec) -> tu
 
     async def takes_it() -> bool:
         try:
-            await models_of(endpoint, ApiKey(spec.name, new.key))
+            await offers_of(endpoint, ApiKey(spec.name, new.key))
         except InferDeckError:  # it is not known yet, or keys cannot be checked at the moment
             return False
         return True

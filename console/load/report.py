@@ -13,11 +13,13 @@ from console.text import fit, literal, pad
 _QUANTILES = (0.5, 0.9, 0.99)
 
 
-def summary(run: Run, key_names: Sequence[str]) -> dict[str, Any]:
-    """Everything measured; durations in seconds, null where nothing was measured."""
+def summary(run: Run, key_names: Sequence[str], *, simulated: bool | None = None) -> dict[str, Any]:
+    """Everything measured; durations in seconds, null where nothing was measured. ``simulated``: by the endpoint's own
+    word, null where it has not said."""
     tally, plan, elapsed = run.tally, run.plan, run.elapsed_s
     return {
         "model": plan.model,
+        "simulated": simulated,
         "mode": "stream" if plan.stream else "plain",
         "loop": {"open": True, "rate": plan.rate, "poisson": plan.poisson}
         if plan.rate
@@ -86,8 +88,9 @@ def summary_lines(data: dict[str, Any]) -> list[str]:
     )
     counts = [f"{requests['ok']:,} ok"]
     counts += [f"{requests[word]:,} {word}" for word in ("cancelled", "failed", "unfinished") if requests[word]]
+    simulated = " · simulated" if data["simulated"] else ""
     lines = [
-        f"{literal(data['model'])} · {data['mode']} · {shape} · {figures.seconds(data['duration_s'])}",
+        f"{literal(data['model'])}{simulated} · {data['mode']} · {shape} · {figures.seconds(data['duration_s'])}",
         "",
         _line("requests", f"{' · '.join(counts)} · {figures.rate(rates['requests_ok'])}/s"),
         _line("output", f"{tokens['output']:,} tokens · {figures.rate(rates['output_tokens'])} tok/s"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from console.event_message import event_message
 from console.plain.terminal import paint
 from console.text import fit, literal, pad
 
@@ -15,6 +16,6 @@ def event_line(event: Event, room: int | None) -> str:
     """Cut to ``room`` columns; None leaves it whole."""
     from console.plain.resources import clock, event_style
 
-    subject, message = literal(event.subject), literal(event.message)
+    subject, message = literal(event.subject), literal(event_message(event))
     line = f"{clock(event.at_unix)}  {pad(event.severity, 7)}  {pad(subject, 18)}  {message}"
     return paint(line if room is None else fit(line, room), event_style(event))

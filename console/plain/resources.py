@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from console import figures
+from console.event_message import event_message
 from console.plain.data import plain
 from console.plain.table import Column
 from console.pressure import STYLES, band_words, queue_words
@@ -159,8 +160,17 @@ def _workers(snapshot: Snapshot) -> Sequence[Column[WorkerView]]:
         Column("ENGINE PID", lambda w: str(w.engine_pid or figures.NONE), right=True, wide=True, keep=1),
         Column("ADDRESS", lambda w: w.address or figures.NONE, wide=True, keep=1),
         Column("HEARTBEAT", lambda w: _since(now, w.heartbeat_unix), right=True, wide=True, keep=2),
-        Column("NOTE", lambda w: note_of(w, now), keep=4),
+        Column("NOTE", lambda w: _noted(w, now), keep=8 if any(map(is_simulated, snapshot.workers)) else 4),
     )
+
+
+def is_simulated(worker: WorkerView) -> bool:
+    """Whether its figures are a simulator's: whoever passes them on must say so."""
+    return worker.info is not None and worker.info.engine == "sim"
+
+
+def _noted(worker: WorkerView, now: float) -> str:
+    return " · ".join(part for part in ("simulated" if is_simulated(worker) else "", note_of(worker, now)) if part)
 
 
 def _engine(worker: WorkerView) -> str:
@@ -356,7 +366,7 @@ EVENT_COLUMNS: Sequence[Column[Event]] = (
     Column("SEVERITY", lambda e: e.severity, keep=3, style=event_style),
     Column("KIND", lambda e: e.kind, keep=6),
     Column("SUBJECT", lambda e: e.subject, keep=7),
-    Column("MESSAGE", lambda e: e.message, keep=9),
+    Column("MESSAGE", event_message, keep=9),
     Column("SEQ", lambda e: str(e.seq), right=True, wide=True, keep=1),
 )
 

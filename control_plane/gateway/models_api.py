@@ -11,6 +11,8 @@ from control_plane.contracts.fleet import ModelView
 from control_plane.contracts.model_routes import ModelRoutes
 
 OWNER = "inferdeck"
+SIMULATOR = "sim"
+"""The engine of a pool that is simulated."""
 
 Allows = Callable[[str], bool]
 
@@ -35,22 +37,28 @@ def _entries(
     contexts: dict[str, int] = {}
     for model in models:
         contexts.setdefault(model.name, model.max_context)
+    simulated = {model.name for model in models if model.engine == SIMULATOR}
     found = {
-        name: _entry(name, OWNER, context, created)
+        name: _entry(name, OWNER, context, created, simulated=name in simulated)
         for name, context in contexts.items()
         if routes.allowed(name, allows)
     }
     for name, route in sorted(routes.leading().items()):
         if routes.allowed(name, allows):
-            ends = [contexts[end] for end in routes.ends(name) if contexts.get(end)]
-            found[name] = _entry(name, f"{OWNER}-{route.kind}", min(ends, default=0), created)
+            ends = routes.ends(name)
+            context = min((contexts[end] for end in ends if contexts.get(end)), default=0)
+            partly = not simulated.isdisjoint(ends)
+            found[name] = _entry(name, f"{OWNER}-{route.kind}", context, created, simulated=partly)
     return found
 
 
-def _entry(name: str, owner: str, context: int, created: int) -> dict[str, Any]:
+def _entry(name: str, owner: str, context: int, created: int, *, simulated: bool) -> dict[str, Any]:
+    """``simulated`` is told where it is so: whoever measures here must know that no engine was measured."""
     entry: dict[str, Any] = {"id": name, "object": "model", "created": created, "owned_by": owner}
     if context:
         entry["max_model_len"] = context
+    if simulated:
+        entry["simulated"] = True
     return entry
 
 

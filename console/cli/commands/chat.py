@@ -54,7 +54,7 @@ def chat(
     """
     import asyncio
 
-    from console.api_access import model_of
+    from console.api_access import offer_of
     from console.cli.calls import calls_of
     from console.http import Connections
 
@@ -62,21 +62,21 @@ def chat(
         raise InvalidRequest("an answer has no name: -o table, json or yaml", param="output")
     with asyncio.Runner() as runner:
         endpoint, [key, *_] = runner.run(calls_of(place, url, ca, api_key_file, api_key_env))
-        name = runner.run(model_of(endpoint, key, model))
-        body: dict[str, Any] = {"model": name, "stream": not plain}
+        offer = runner.run(offer_of(endpoint, key, model))
+        body: dict[str, Any] = {"model": offer.model, "stream": not plain}
         if not plain:
             body["stream_options"] = {"include_usage": True}
         options = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
         body |= {option: value for option, value in options.items() if value is not None}
         talk = Talk(runner, Connections(endpoint), key, body, system, output)
+        talk.simulated = bool(offer.simulated)
+        talk.models = "" if url is not None else place.command("get models")
         try:
             if prompt:
                 talk.ask(" ".join(prompt))
             elif interactive():
-                say(
-                    f"{literal(name)} at {endpoint.url}. Ctrl-D leaves, Ctrl-C ends an answer, /reset starts anew.",
-                    "quiet",
-                )
+                named = literal(offer.model) + (" (simulated)" if offer.simulated else "")
+                say(f"{named} at {endpoint.url}. Ctrl-D leaves, Ctrl-C ends an answer, /reset starts anew.", "quiet")
                 talk.turns()
             else:
                 text = sys.stdin.read().strip()
@@ -88,7 +88,8 @@ def chat(
 
 
 class Talk:
-    """A conversation: the messages so far, and how to ask."""
+    """A conversation: the messages so far, and how to ask. ``simulated``: whose answers measure no engine; ``models``:
+    the command that lists what can be asked."""
 
     def __init__(
         self,
@@ -106,6 +107,8 @@ class Talk:
         self._start: list[Message] = [{"role": "system", "content": system}] if system else []
         self._messages = list(self._start)
         self._output = output
+        self.simulated = False
+        self.models = ""
 
     def turns(self) -> None:
         with contextlib.suppress(ImportError):
@@ -159,11 +162,11 @@ class Talk:
         if shown and answer.token_times and not whole.endswith("\n"):
             out("")
         if not answer.ok:
-            raise error_of(answer, self._key)
+            raise error_of(answer, self._key, self.models)
         self._messages = [*asked, {"role": "assistant", "content": whole}]
         if not shown:
-            write_data(measured(answer, whole), self._output)
-        say(stopwatch(answer), "quiet")
+            write_data(measured(answer, whole) | {"simulated": self.simulated}, self._output)
+        say(("simulated · " if self.simulated else "") + stopwatch(answer), "quiet")
 
 
 def _write(text: str, at: float) -> None:

@@ -72,8 +72,8 @@ def load(
     """Make traffic and measure TTFT, ITL and tokens/s with a client's stopwatch.
 
     Against the platform's gateway, that of another platform with --server and its API key, or any OpenAI endpoint with
-    --url. Closed loop: -c calls at a time. Open loop:
-    --rate calls a second. Exits 1 when no call succeeds, 5 when some fail.
+    --url. Closed loop: -c calls at a time; after a failure a caller waits 0.1 s, and up to 1 s where more follow. Open
+    loop: --rate calls a second, whatever fails. Exits 1 when no call succeeds, 5 when some fail.
     """
     import asyncio
 
@@ -118,15 +118,17 @@ def _run(plan: Plan, endpoint: Endpoint, keys: list[ApiKey], call_timeout_s: flo
 
     import uvloop
 
-    from console.api_access import model_of
+    from console.api_access import offer_of
     from console.load.report import summary, summary_lines
     from console.load.runner import Run
 
     run: Run | None = None
+    simulated: bool | None = None
 
     async def go() -> None:
-        nonlocal run
-        named = replace(plan, model=await model_of(endpoint, keys[0], plan.model))
+        nonlocal run, simulated
+        offer = await offer_of(endpoint, keys[0], plan.model)
+        named, simulated = replace(plan, model=offer.model), offer.simulated
         run = Run(named, endpoint, [key.secret for key in keys], call_timeout_s=call_timeout_s or 1e9)
         watching = asyncio.create_task(_live(run))
         try:
@@ -145,7 +147,7 @@ def _run(plan: Plan, endpoint: Endpoint, keys: list[ApiKey], call_timeout_s: flo
             raise
         interrupted = True
     assert run is not None
-    data = summary(run, [key.name for key in keys])
+    data = summary(run, [key.name for key in keys], simulated=simulated)
     if output in (Format.JSON, Format.YAML):
         write_data(data, output)
     else:

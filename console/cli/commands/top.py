@@ -108,6 +108,16 @@ def totals(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
+def simulated_words(snapshot: Snapshot) -> list[str]:
+    """First of all, where figures are a simulator's: what comes later may find no room."""
+    from console.plain.resources import is_simulated
+
+    made_up = sum(map(is_simulated, snapshot.workers))
+    if not made_up:
+        return []
+    return ["simulated"] if made_up == len(snapshot.workers) else [f"{made_up} of {len(snapshot.workers)} simulated"]
+
+
 def _show(snapshot: Snapshot, output: Format, *, once: bool) -> None:
     from console.plain.resources import RESOURCES, data_of
 
@@ -134,7 +144,7 @@ def _show(snapshot: Snapshot, output: Format, *, once: bool) -> None:
         f"KV {figures.percent(sums['kv_usage'])} · {figures.rate(sums['tokens_per_s'])} tok/s"
     )
     bands = [f"{pool.name} {band_words(pool)}" for pool in snapshot.pools if pool.band]
-    line = " · ".join([line, *bands])
+    line = " · ".join([*simulated_words(snapshot), line, *bands])
     room = width(sys.stdout)
     out(line if room is None else fit(line, room))
     if snapshot.workers:

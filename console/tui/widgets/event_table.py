@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.style import Style
 
+from console.event_message import event_message
 from console.tui.render.figures import clock
 from console.tui.render.look import Look
 from console.tui.render.spans import Span, Spans
@@ -34,13 +35,8 @@ def event_spans(event: Event, look: Look) -> list[Span]:
         (f" {clock(event.at_unix)} ", look.palette.faint),
         (f"{glyph} ", style),
         (f"{event.subject} ", look.palette.accent),
-        (_message(event), style if event.severity != "info" else look.palette.text),
+        (event_message(event), style if event.severity != "info" else look.palette.text),
     ]
-
-
-def _message(event: Event) -> str:
-    """Without the subject, which stands before it."""
-    return event.message.removeprefix(event.subject).lstrip()
 
 
 def _haystack(event: Event) -> str:
@@ -56,5 +52,5 @@ COLUMNS: tuple[Column[Event], ...] = (
     Column("time", 8, lambda event, at: [(clock(event.at_unix), at.look.palette.dim)]),
     Column("kind", 18, _kind, rank=1),
     Column("about", 20, lambda event, at: [(event.subject, at.look.palette.accent)], rank=2),
-    Column("what happened", 20, lambda event, at: [(_message(event), severity(event, at.look)[1])], grow=1),
+    Column("what happened", 20, lambda event, at: [(event_message(event), severity(event, at.look)[1])], grow=1),
 )

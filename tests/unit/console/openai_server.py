@@ -80,6 +80,7 @@ class Call:
 class OpenAIServer:
     script: Script
     models: tuple[str, ...] = ("m",)
+    simulated: bool = False
     url: str = ""
     calls: list[Call] = field(default_factory=list)
     connections: int = 0
@@ -93,7 +94,8 @@ class OpenAIServer:
         try:
             while call := await self._request(reader, writer):
                 if call.path.endswith("/models"):
-                    await call.json({"data": [{"id": name} for name in self.models]})
+                    more = {"simulated": True} if self.simulated else {}
+                    await call.json({"data": [{"id": name, **more} for name in self.models]})
                     continue
                 self.calls.append(call)
                 self.running += 1

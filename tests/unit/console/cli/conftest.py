@@ -48,6 +48,8 @@ def endpoint() -> Iterator[OpenAIServer]:
         asked = call.body["messages"][-1]["content"]
         if asked == "fail":
             await call.error(503, "overloaded")
+        elif asked == "missing":
+            await call.error(404, "model_not_found")
         elif asked == "forever":
             await call.open_stream()
             for _ in range(10_000):

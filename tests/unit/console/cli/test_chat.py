@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.console.conftest import Command
+from tests.unit.console.fake_operator import FakeOperator
 from tests.unit.console.openai_server import OpenAIServer
 from tests.unit.console.screen import Screen
 
@@ -106,3 +107,25 @@ def test_ctrl_c_ends_the_only_answer_with_130(endpoint: OpenAIServer, home: Path
     assert screen.end() == 130
     assert "cancelled after" in screen.text
     assert "Traceback" not in screen.text
+
+
+def test_figures_of_a_simulator_say_so(endpoint: OpenAIServer, inferdeck: Command) -> None:
+    endpoint.simulated = True
+    for words in ((), ("-m", "m")):
+        assert inferdeck("chat", "hi", "--url", endpoint.url, *words).err.startswith("simulated · ")
+    assert json.loads(inferdeck("chat", "hi", "--url", endpoint.url, "-o", "json").out)["simulated"] is True
+    endpoint.simulated = False
+    assert "simulated" not in inferdeck("chat", "hi", "--url", endpoint.url).err
+
+
+def test_a_model_that_is_not_there_is_told_with_where_they_are_listed(
+    home: Path, operator: FakeOperator, endpoint: OpenAIServer, inferdeck: Command
+) -> None:
+    state = json.loads((home / "state.json").read_text())
+    (home / "state.json").write_text(json.dumps({**state, "gateway_urls": [endpoint.url]}))
+    ran = inferdeck("chat", "missing", "-m", "gpt-4")
+    assert (ran.code, ran.err.splitlines()) == (
+        3,
+        ["error: no: model_not_found (HTTP 404, model_not_found)", f"hint: inferdeck get models --home {home}"],
+    )
+    assert "hint" not in inferdeck("chat", "missing", "-m", "gpt-4", "--url", endpoint.url).err

@@ -51,3 +51,20 @@ def test_ctrl_c_sums_up_what_was_measured(endpoint: OpenAIServer, home: Path) ->
     assert screen.end() == 130
     assert "requests" in screen.text
     assert "Traceback" not in screen.text
+
+
+def test_figures_of_a_simulator_say_so(endpoint: OpenAIServer, inferdeck: Command) -> None:
+    words = ("load", "--url", endpoint.url, "-n", "2")
+    data = json.loads(inferdeck(*words, "-o", "json").out)
+    assert data["simulated"] is False
+    endpoint.simulated = True
+    for more in ((), ("-m", "m")):
+        assert inferdeck(*words, *more).out.startswith("m · simulated · stream · ")
+    unknown = json.loads(inferdeck(*words, "-m", "unlisted", "-o", "json").out)
+    assert unknown["simulated"] is None, "nobody said"
+
+
+def test_a_server_that_lists_no_models_still_takes_a_named_one(endpoint: OpenAIServer, inferdeck: Command) -> None:
+    endpoint.models = ()
+    assert inferdeck("load", "--url", endpoint.url, "-n", "2").code == 3
+    assert inferdeck("load", "--url", endpoint.url, "-n", "2", "-m", "m").code == 0

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from control_plane.contracts.fleet import Latency, RouterView, WorkerPhase
+from control_plane.contracts.fleet import Event, Latency, RouterView, WorkerPhase
 from control_plane.contracts.router_state import RoutedGateway, RouterState, SeenEndpoint
 from control_plane.contracts.step import EngineStep, StepKind, StepRow
 from tests.unit.console.conftest import Command
@@ -323,3 +323,39 @@ def test_words_that_no_message_can_hold_are_told_as_wrong(
     assert told.code in (2, 3)
     assert told.out == ""
     assert told.err.startswith("error: ")
+
+
+def test_workers_whose_figures_are_a_simulator_s_say_so(operator: FakeOperator, inferdeck: Command) -> None:
+    assert "simulated" not in inferdeck("get", "workers").out + inferdeck("top").out
+    real = worker("smollm2-1")
+    assert real.info is not None
+    made_up = replace(real, id="smollm2-2", info=replace(real.info, engine="sim"))
+    operator.update(workers=(real, made_up))
+    lines = inferdeck("get", "workers").out.splitlines()
+    assert [line.endswith("simulated") for line in lines] == [False, False, True]
+    assert inferdeck("top").out.startswith("1 of 2 simulated · ")
+    operator.update(workers=(made_up,))
+    assert inferdeck("top").out.startswith("simulated · ")
+    assert inferdeck("top").out.splitlines()[-1].endswith("simulated")
+
+
+def test_what_there_is_typed_as_a_command_leads_to_its_list(inferdeck: Command) -> None:
+    for word, kind in (("wrkers", "workers"), ("workers", "workers"), ("requets", "requests"), ("key-s", "keys")):
+        ran = inferdeck(word, at_home=False)
+        assert (ran.code, f"did you mean get {kind}?" in ran.err) == (2, True), word
+    assert "get" not in inferdeck("drian", at_home=False).err
+
+
+def test_an_event_says_its_subject_once(operator: FakeOperator, inferdeck: Command) -> None:
+    said = Event(9, NOW, "drained", "worker/smollm2-1", "worker/smollm2-1 is drained")
+    operator.update(events=(said,))
+    for words in (("events",), ("get", "events"), ("describe", "worker/smollm2-1")):
+        [line] = [line for line in inferdeck(*words).out.splitlines() if "is drained" in line]
+        assert "worker/smollm2-1 is" not in line
+        assert line.count("worker/smollm2-1") == 1
+
+
+def test_a_server_that_is_not_there_is_not_to_be_started_here(inferdeck: Command) -> None:
+    ran = inferdeck("get", "workers", "--server", "127.0.0.1:1")
+    assert ran.code == 6
+    assert "hint: --server HOST:PORT" in ran.err
