@@ -27,7 +27,9 @@ MAKE: Final = "inferdeck cert client NAME --out FILE, in the platform's home, ma
 
 async def diagnosis(target: Target, cause: str) -> Unreachable:
     """The error to tell of a call to ``target`` that failed below gRPC. ``cause`` is gRPC's word for it."""
-    plain = Unreachable(f"cannot reach the control plane at {target.address}: {cause}", hint="inferdeck up")
+    own = target.context != target.address
+    hint = "inferdeck up" if own else "--server HOST:PORT; on its own machine inferdeck up says where it is"
+    plain = Unreachable(f"cannot reach the control plane at {target.address}: {cause}", hint=hint)
     host, _, port = target.address.rpartition(":")
     secure = await speaks_tls(host.strip("[]"), int(port))
     if secure is None:
@@ -37,7 +39,6 @@ async def diagnosis(target: Target, cause: str) -> Unreachable:
         return Distrusted(f"{at} speaks mutual TLS, and no certificate was named", hint=MAKE) if secure else plain
     if not secure:
         return _in_the_clear(at, host)
-    own = target.context != target.address
     return (
         await _of_the_handshake(target, host.strip("[]"), int(port), "inferdeck cert renew" if own else MAKE) or plain
     )

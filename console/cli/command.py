@@ -21,6 +21,7 @@ from typer.core import TyperGroup
 from console.cli.effect import Effect, check
 from console.cli.exits import USAGE, Ended, code_of, tell
 from console.cli.reach import Reach
+from console.cli.reference import nearest_kind
 from console.home import Home, Target, target_for
 from console.plain.terminal import flush
 from control_plane.contracts.errors import InferDeckError
@@ -68,6 +69,12 @@ class Place:
 
 class Sections(TyperGroup):
     """The root command; its help lists the commands by what they are for."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Who types what there is for a command, or nearly so, wants it listed."""
+        if self.get_command(ctx, args[0]) is None and (kind := nearest_kind(args[0], self.list_commands(ctx))):
+            ctx.fail(f"no such command: {args[0]}; did you mean get {kind}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]

@@ -60,6 +60,14 @@ def kind_of(word: str) -> str:
     raise InvalidRequest(f"no such type: {word}{meant}", param="type")
 
 
+def nearest_kind(word: str, others: Iterable[str] = ()) -> str:
+    """The kind that a word is likely to mean, by its plural or singular; empty where none is near, or one of ``others``
+    is nearer."""
+    forms = dict.fromkeys(others, "") | {form: kind for kind in KINDS for form in (kind, singular(kind))}
+    near = get_close_matches(word.lower(), forms, 1, 0.75)
+    return forms[near[0]] if near else ""
+
+
 def singular(kind: str) -> str:
     return kind.removesuffix("s")
 

@@ -357,12 +357,18 @@ class ConsoleApp(App[int]):
                 self.pause()
             case "logs":
                 self.go(Route("logs", command.target or "control-plane"))
+            case "worker" | "engine" if self._unknown_worker(command.target):
+                self.tell(f"worker {command.target} does not exist", "warning")
             case "worker" | "request" | "engine" | "explain":
                 self.go(Route(command.verb, command.target))
             case view if view in BASES:
                 self.go(Route(view))
             case verb:
                 self.order(Verb(verb), [command.target], command.number)
+
+    def _unknown_worker(self, worker_id: str) -> bool:
+        view = self.view()
+        return view.snapshot is not None and view.worker(worker_id) is None
 
 
 def find_look(app: App[int]) -> Look:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,6 +27,7 @@ from console.text import literal
 from control_plane.contracts.errors import InvalidRequest
 
 if TYPE_CHECKING:
+    from console.client import OperatorClient
     from control_plane.contracts.access import KeyList, KeyView, NewKey
 
 KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="The key's id, or its name.")]
@@ -88,7 +89,9 @@ async def create(
         rpm=_positive(rpm, "--rpm"), tpm=_positive(tpm, "--tpm"), concurrency=_positive(concurrency, "--concurrency")
     )
     async with place.client() as client:
-        was = _home_key(await client.access.keys()) if replace_home_key else None
+        told = await client.access.keys()
+        known = [key for key in told.keys if key.state(time.time()) == "active"]
+        was = _home_key(told) if replace_home_key else None
         # What was the home's key says what its successor may, where nothing else is said.
         base = was.spec if was is not None else KeySpec("", DEFAULT_TENANT, DEFAULT_TIER)
         spec = KeySpec(
@@ -115,6 +118,11 @@ async def create(
         path = place.home.own_key_path() if replace_home_key else out_file
         with secret_file(path, replaces=replace_home_key) as file:
             new = await client.access.create_key(spec)
+            same = [key.id for key in known if key.spec.name == spec.name] if name else []
+            if same:
+                which = ", ".join(f"key/{key}" for key in same)
+                say(f"{literal(which)} has the name {literal(name)} too: tell them apart by their ids", "watch")
+            await _warn_of_models(client, spec.models if models else ())
             hand_over(new.key, file, f"key/{new.view.id} created: {_words(new.view)}", _data(new), output)
 
 
@@ -148,12 +156,22 @@ async def set_key(
     async with place.client() as client:
         with _as_typed(typed):
             change = await client.access.set_key(bare_name(key, "keys"), wanted, dry_run=dry_run)
+        if change.before.spec.models != change.after.spec.models:
+            await _warn_of_models(client, change.after.spec.models)
     if change.before == change.after:
         out(f"key/{change.after.id} is so already: {_words(change.after)}")
         return
     word = "would be" if dry_run else "is now"
     out(f"key/{change.after.id} {word}: {_words(change.after)}{' (dry run)' if dry_run else ''}")
     say(f"it was: {_words(change.before)}")
+
+
+async def _warn_of_models(client: OperatorClient, models: Sequence[str]) -> None:
+    """A key may name a model that is to come; whoever has mistyped one learns it here."""
+    known = {model.name for model in (await client.get_snapshot()).models} if models else set()
+    for model in models:
+        if model not in known:
+            say(f"warning: models: nothing serves {literal(model)} at present", "watch")
 
 
 @contextmanager

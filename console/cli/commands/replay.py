@@ -14,6 +14,7 @@ from console.cli.exits import Ended
 from console.cli.options import OutputOption
 from console.cli.output import Format, write_data
 from console.cli.reach import Reach
+from console.event_message import event_message
 from console.plain.data import plain, to_json, to_yaml
 from console.plain.terminal import is_terminal, out, say
 from console.text import literal
@@ -61,6 +62,7 @@ def replay(
                 say(f"{literal(file)}: {damage.what}: {figures.size(damage.length)} at {damage.at}", "watch")
     else:
         if not is_terminal(sys.stdout) or not is_terminal(sys.stdin):
+            RecordingReader.open(path).close()  # a file that cannot be read is the first thing to know
             raise InvalidRequest("a replay needs a terminal", hint=place.command("replay -o json", file))
         from console.tui.replay.app import run
 
@@ -116,7 +118,7 @@ def line(entry: Entry) -> str:
             workers = " ".join(f"{worker.id}={worker.phase.name.lower()}" for worker in snapshot.workers)
             words = f"{figures.plural(active, 'request')} active · {workers}"
         case Event() as event:
-            words = f"{event.severity:<7}  {event.subject}  {event.message}"
+            words = f"{event.severity:<7}  {event.subject}  {event_message(event)}"
         case DecisionView() as decision:
             words = f"request/{decision.request_id}  attempt {decision.attempt} → {decision.chosen or 'the queue'}"
         case Gap(reason) | End(reason):

@@ -31,9 +31,8 @@ class EngineScreen(DeckScreen):
         ("g", "go to"),
         ("Enter", "request"),
         ("s", "sort"),
-        ("t", "trace"),
     )
-    order_hints = (("^x", "cancel"), ("^d", "drain"))
+    order_hints = (("t", "trace"), ("^x", "cancel"), ("^d", "drain"))
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "pause", show=False),
         Binding("left,h", "step(-1)", show=False),

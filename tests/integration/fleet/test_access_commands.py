@@ -46,6 +46,17 @@ def inferdeck(deck: Deck, capsys: pytest.CaptureFixture[str]) -> Command:
     return call
 
 
+def test_a_second_key_of_a_name_and_a_model_that_is_none_are_told(inferdeck: Command) -> None:
+    first = inferdeck("key", "create", "--name", "twin", "--model", "nope")
+    assert "too" not in first.err
+    assert "warning: models: nothing serves nope at present\n" in first.err
+    [row] = [row for row in inferdeck("get", "keys", "-o", "json").data if row["name"] == "twin"]
+    second = inferdeck("key", "create", "--name", "twin", "--model", "tiny")
+    assert second.code == 0
+    assert f"key/{row['id']} has the name twin too" in second.err
+    assert "nothing serves" not in second.err
+
+
 def test_a_paid_key_from_its_making_to_its_end(deck: Deck, inferdeck: Command) -> None:
     planned = inferdeck("key", "create", "--name", "shop", "--dry-run")
     assert (planned.code, planned.out) == (
@@ -72,6 +83,8 @@ def test_a_paid_key_from_its_making_to_its_end(deck: Deck, inferdeck: Command) -
     assert changed.code == 0
     assert "is now: name shop, tenant default, tier free, 10,000 tpm, models tiny, other, until 20" in changed.out
     assert inferdeck("key", "set", "shop", "tier=free").out.startswith(f"key/{row['id']} is so already")
+    assert "warning: models: nothing serves other at present\n" in changed.err
+    assert "serves tiny" not in changed.err
     told = inferdeck("describe", "key/shop").out
     assert re.search(r"^models +tiny, other$", told, re.MULTILINE)
     assert re.search(r"^expires .*in 29d", told, re.MULTILINE)

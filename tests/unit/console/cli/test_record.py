@@ -55,6 +55,12 @@ def test_info(recorded: Path, inferdeck: Command) -> None:
     assert (data["format"], data["damages"], data["unread"]) == ("1.0", [], 0)
 
 
+def test_on_the_console_it_needs_a_terminal(recorded: Path, inferdeck: Command) -> None:
+    ran = inferdeck("replay", str(recorded))
+    assert (ran.code, ran.out) == (2, "")
+    assert "needs a terminal" in ran.err
+
+
 def test_damage_is_told(recorded: Path, inferdeck: Command) -> None:
     whole = recorded.read_bytes()
     recorded.write_bytes(whole[:-3])
@@ -81,7 +87,7 @@ def test_a_torn_end_is_cut_off_and_told(recorded: Path, inferdeck: Command) -> N
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (("replay", "{tmp}/none.deck"), 2, "needs a terminal"),
+        (("replay", "{tmp}/none.deck"), 2, "none.deck: No such file or directory"),
         (("replay", "{tmp}/none.deck", "--info"), 2, "cannot read"),
         (("replay", "{tmp}/text", "-o", "json"), 2, "is not a recording"),
         (("record", "{tmp}/text"), 2, "--force writes over it"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from console.tui.route import Route
 from console.tui.screens.engine import EngineScreen
 from console.tui.screens.go_to_step import GoToStepScreen
 from console.tui.widgets.lines import changed
@@ -220,9 +221,19 @@ async def test_no_step_yet(trace: TraceState, words: str) -> None:
 
 async def test_an_unknown_worker() -> None:
     async with console() as seen:
-        await seen.command("engine nobody")
+        seen.app.go(Route("engine", "nobody"))
         await seen.pass_time(0.5)
         assert "no worker nobody is known" in seen.text
+
+
+@pytest.mark.parametrize("view", ["worker", "engine"])
+async def test_no_page_is_opened_for_a_worker_that_is_none(view: str) -> None:
+    async with console() as seen:
+        await seen.command(f"{view} nope")
+        assert "worker nope does not exist" in seen.text
+        assert seen.app.screen.__class__.__name__ == "SystemScreen"
+        await seen.command(f"{view} smollm2-1")
+        assert seen.app.screen.__class__.__name__ == f"{view.title()}Screen"
 
 
 async def test_a_worker_that_is_lost_leaves_its_last_steps() -> None:

@@ -297,6 +297,7 @@ async def test_the_engine_screen_plays_pauses_and_follows_a_seek(deck: Path) -> 
         assert screen.engine.steps.tape().at(100).complete  # type: ignore[union-attr]
         await console.command("seek 58s")
         await console.until(lambda: screen.engine.moment is not None and screen.engine.moment.step.step > 1100)
+        assert "t trace" not in console.text, "what is refused is not offered"
         await console.press("t")
         assert "no change of the trace" in console.text
 
