@@ -14,7 +14,15 @@ from pathlib import Path
 
 from control_plane.contracts.errors import InferDeckError
 from control_plane.processes.complaint import exit_code, tell
-from control_plane.settings import Home, load_settings, load_with_sources, simulated, sources_after
+from control_plane.settings import (
+    Home,
+    Settings,
+    SettingSource,
+    load_settings,
+    load_with_sources,
+    simulated,
+    sources_after,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,8 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command.add_argument("--home", type=Path, help="folder of state, logs and keys")
         command.add_argument("--config", type=Path, help="TOML file; else config.toml in the home")
     serving.add_argument("--parent-fd", type=int, help="a pipe's read end: when it closes, everything is shut down")
-    serving.add_argument("--engine", choices=("sim",), help="simulate the pools: no model, no GPU, no vLLM")
-    serving.add_argument("--profile", default="", help="what is simulated, like h100-llama-3.1-8b")
+    for command in (serving, settings):
+        command.add_argument("--engine", choices=("sim",), help="simulate the pools: no model, no GPU, no vLLM")
+        command.add_argument("--profile", default="", help="what is simulated, like h100-llama-3.1-8b")
     gateway.add_argument("--id", required=True)
     gateway.add_argument("--port", type=int, help="instead of the settings'; 0 is any free one")
     gateway.add_argument("--rather", type=int, default=0, help="the port to take where any will do and it is free")
@@ -38,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     router.add_argument("--port", type=int, help="instead of the settings'; 0 is any free one")
     router.add_argument("--no-record", action="store_true", help="leave none: no control plane looks after it")
     settings.add_argument("--json", action="store_true")
+    settings.add_argument("--retires", action="store_true", help="with the workers in the home that they don't want")
     cert.add_argument("action", choices=("show", "server", "client", "renew"))
     cert.add_argument("names", nargs="*")
     cert.add_argument("--out", type=Path)
@@ -49,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.config = options.config.absolute()
     try:
         if options.command == "settings":
-            return _print_settings(home, options.config, as_json=options.json)
+            return _print_settings(home, options)
         if options.command == "cert":
             from control_plane.processes.certificates import certificates
 
@@ -59,11 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from control_plane.processes.serve import serve
             from control_plane.processes.settings_file import told
 
-            config, sources = load_with_sources(options.config, home)
-            if options.engine:
-                config = simulated(config, options.profile)
-                sources = sources_after(config, sources, f"--engine {options.engine}")
-            return serve(home, config, options.parent_fd, told(config, sources))
+            config, sources = _chosen(home, options)
+            return serve(home, config, options.parent_fd, told(config, sources, _changes(options)))
         config = load_settings(options.config, home)
         if options.command == "router":
             from control_plane.processes.router import run_router
@@ -77,11 +84,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return exit_code(error)
 
 
-def _print_settings(home: Home, config: Path | None, *, as_json: bool) -> int:
+def _chosen(home: Home, options: argparse.Namespace) -> tuple[Settings, tuple[SettingSource, ...]]:
+    """The settings of the file as the options change them, and who chose each."""
+    settings, sources = load_with_sources(options.config, home)
+    if not options.engine:
+        return settings, sources
+    settings = simulated(settings, options.profile)
+    return settings, sources_after(settings, sources, f"--engine {options.engine}")
+
+
+def _changes(options: argparse.Namespace) -> list[str]:
+    """The arguments that change what the file says."""
+    if not options.engine:
+        return []
+    return ["--engine", options.engine, *(["--profile", options.profile] if options.profile else [])]
+
+
+def _print_settings(home: Home, options: argparse.Namespace) -> int:
     from control_plane.processes.settings_file import told
 
-    document = told(*load_with_sources(config, home))
-    if as_json:
+    settings, sources = _chosen(home, options)
+    document = told(settings, sources, _changes(options))
+    if options.retires:
+        from control_plane.fleet.unwanted import unwanted
+
+        document["retires"] = unwanted(home, settings)
+    if options.json:
         print(json.dumps(document, indent=1))
         return 0
     for row in document["settings"]:

@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from console.earlier import earlier
 from console.home import Home, State
 
 
@@ -49,8 +51,22 @@ class Settings:
 
 def read_settings(home: Home, config: Path | None) -> Settings:
     """Of the file that is named, else those that the home's control plane runs with, else what it would run with."""
-    state = home.running() if config is None else None
-    return _in_force(home, state) if state is not None else _of_file(home, config)
+    if config is not None:
+        return _of_file(home, config)
+    if (state := home.running()) is not None:
+        return _in_force(home, state)
+    before = earlier(home) if home.leftovers() else None
+    return _of_file(home, before.config, before.arguments) if before is not None else _of_file(home, None)
+
+
+def retired_by(home: Home, config: Path | None, arguments: Sequence[str]) -> list[str]:
+    """The workers of an earlier control plane that one with these settings would end. None for settings that are
+    refused: it would end before."""
+    try:
+        ran = _ask(home, config, ["--retires", *arguments])
+        return [str(name) for name in json.loads(ran.stdout)["retires"]] if ran.returncode == 0 else []
+    except (subprocess.TimeoutExpired, ValueError, KeyError, TypeError):
+        return []
 
 
 def _in_force(home: Home, state: State) -> Settings:
@@ -80,16 +96,21 @@ def _rows(values: Any) -> tuple[Setting, ...]:
     return tuple(Setting(row["key"], row["value"], row["source"]) for row in values["settings"])
 
 
-def _of_file(home: Home, config: Path | None) -> Settings:
-    command = [sys.executable, "-m", "control_plane", "settings", "--json"]
+def _ask(home: Home, config: Path | None, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Raises subprocess.TimeoutExpired."""
+    command = [sys.executable, "-m", "control_plane", "settings", "--json", *arguments]
     if home.path != Home.find().path:  # else it finds the same one, and can say who chose it
         command += ["--home", str(home.path)]
     if config is not None:
         command += ["--config", str(config.absolute())]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "PYTHONSAFEPATH": "1"}
+    )
+
+
+def _of_file(home: Home, config: Path | None, arguments: Sequence[str] = ()) -> Settings:
     try:
-        ran = subprocess.run(
-            command, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "PYTHONSAFEPATH": "1"}
-        )
+        ran = _ask(home, config, arguments)
         if ran.returncode == 0:
             values = json.loads(ran.stdout)
             return Settings(values["config"] or "", _rows(values))

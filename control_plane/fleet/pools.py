@@ -99,36 +99,48 @@ class Pools:
 
     def spec(self, pool: str, worker_id: str, gpus: tuple[int, ...] = ()) -> WorkerSpec:
         """How a worker of this pool is run."""
-        wanted = self.settings[pool]
-        spec = WorkerSpec(
-            worker_id=worker_id,
-            pool=pool,
-            engine=wanted.engine,
-            model=wanted.model,
-            source=wanted.source,
-            announce_path=str(self._home.announcement(worker_id)),
-            log_path=str(self._home.log(f"worker-{worker_id}")),
-            cache_dir=str(self._home.cache),
-            dtype=wanted.dtype,
-            max_context=wanted.max_context,
-            kv_bytes=wanted.kv_memory,
-            tensor_parallel=wanted.tensor_parallel,
-            gpus=list(gpus),
-            threads=wanted.threads,
-            offline=wanted.offline,
-            engine_args=dict(wanted.engine_args),
-            kv_events=wanted.kv_events,
-            written=dict(self._written.get(pool, {})),
-        )
-        if not wants_mutual_tls(self._mutual_tls, spec.host):
-            return spec
-        return replace(spec, credentials=str(Keyring(self._home.tls).peer(Peer.WORKER, worker_id)))
+        written = self._written.get(pool, {})
+        return worker_spec(self.settings[pool], worker_id, gpus, self._home, self._mutual_tls, written)
 
     def wants(self, spec: WorkerSpec | None, same: Callable[[WorkerSpec, WorkerSpec], bool]) -> bool:
         """Whether a worker that was started with this spec is what its pool would start today."""
         if spec is None or spec.pool not in self.settings:
             return False
         return same(replace(self.spec(spec.pool, spec.worker_id), gpus=spec.gpus), spec)
+
+
+def worker_spec(
+    wanted: PoolSettings,
+    worker_id: str,
+    gpus: tuple[int, ...],
+    home: Home,
+    mutual_tls: MutualTls,
+    written: Mapping[str, str],
+) -> WorkerSpec:
+    """How a worker of a pool is run; ``written`` says where that pool's settings stand."""
+    spec = WorkerSpec(
+        worker_id=worker_id,
+        pool=wanted.name,
+        engine=wanted.engine,
+        model=wanted.model,
+        source=wanted.source,
+        announce_path=str(home.announcement(worker_id)),
+        log_path=str(home.log(f"worker-{worker_id}")),
+        cache_dir=str(home.cache),
+        dtype=wanted.dtype,
+        max_context=wanted.max_context,
+        kv_bytes=wanted.kv_memory,
+        tensor_parallel=wanted.tensor_parallel,
+        gpus=list(gpus),
+        threads=wanted.threads,
+        offline=wanted.offline,
+        engine_args=dict(wanted.engine_args),
+        kv_events=wanted.kv_events,
+        written=dict(written),
+    )
+    if not wants_mutual_tls(mutual_tls, spec.host):
+        return spec
+    return replace(spec, credentials=str(Keyring(home.tls).peer(Peer.WORKER, worker_id)))
 
 
 def _check_auto(pools: list[PoolSettings], there: int) -> None:

@@ -43,15 +43,13 @@ def serve(home: Home, settings: Settings, parent_fd: int | None, told: dict[str,
         for path in (home.log("control-plane"), home.database):
             path.touch(mode=0o600)
         telemetry.setup_logging("control-plane", path=home.log("control-plane"), pid=os.getpid())
-        settings_file.write(home, told)
         try:
-            asyncio.run(_control_plane(home, settings, parent_fd))
+            asyncio.run(_control_plane(home, settings, parent_fd, told))
         except InferDeckError as error:
             log.error(error.message, extra={"hint": error.hint})
             tell(error)
             return exit_code(error)
-        finally:
-            home.settings.unlink(missing_ok=True)
+        home.settings.unlink(missing_ok=True)
     finally:
         os.close(lock)
     return 0
@@ -70,7 +68,7 @@ def _lock(home: Home) -> int:
     return handle
 
 
-async def _control_plane(home: Home, settings: Settings, parent_fd: int | None) -> None:
+async def _control_plane(home: Home, settings: Settings, parent_fd: int | None, told: dict[str, Any]) -> None:
     database = Database.open(settings.store.url, home.database)
     try:
         access = Access(ApiKeys(database), Operators(database), Policies(database), Audit(database))
@@ -95,6 +93,8 @@ async def _control_plane(home: Home, settings: Settings, parent_fd: int | None) 
                 check_port("router.port", settings.router.host, platform.router_processes.port(router.id), settings)
         state.api_secure = bool(api_credentials)
         state.api_address = api.bind(settings.api.host, settings.api.port)
+        # Not before: until here what runs in the home is another's, by other settings.
+        settings_file.write(home, told)
         state.write()
         try:
             await _live(platform, api, parent_fd)

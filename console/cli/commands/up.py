@@ -50,7 +50,8 @@ async def up(
     """Start the platform: control plane, gateway and workers.
 
     Stays in the foreground; Ctrl-C brings everything down and leaves nothing. With --detach it returns as soon as
-    everything serves, and inferdeck down ends it.
+    everything serves, and inferdeck down ends it. Where a control plane died and its workers run on, they are taken
+    over, by the settings that they were started with unless --config or --engine say otherwise.
     """
     from console.cli.attend import attend, wait_shown
 
@@ -67,6 +68,7 @@ async def up(
             say("--engine and --profile change nothing in what runs", "watch")
         await show(home, *await wait_shown(home, limit), output, stays=False)
         return
+    config, arguments = taken_over(home, config, arguments)
     code = await attend(
         home,
         config,
@@ -90,6 +92,33 @@ def simulation(engine: str | None, profile: str | None) -> list[str]:
     if profile.endswith(".toml"):
         profile = str(Path(profile).absolute())
     return ["--engine", "sim", "--profile", profile]
+
+
+def taken_over(home: Home, config: Path | None, arguments: list[str]) -> tuple[Path | None, list[str]]:
+    """The settings to start with: those of the control plane that is gone, where something of it runs and no others
+    were asked for. Says which, and what they end. Raises InvalidRequest where their file is gone too."""
+    from console.doctor.settings import retired_by
+    from console.earlier import earlier
+
+    left = home.leftovers()
+    if not left:
+        return config, arguments
+    names = ", ".join(entry.name for entry in left)
+    before = earlier(home) if config is None and not arguments else None
+    if before is not None:
+        if before.config is not None and not before.config.is_file():
+            raise InvalidRequest(
+                f"still running: {names}; they were started with {before.config}, which is no more",
+                param="config",
+                hint=f"{home.up_command()} --config FILE, or {home.up_command('down')}",
+            )
+        config, arguments = before.config, list(before.arguments)
+        by = f"the settings that they run with: {before.shown}" if before.shown else "the default settings, as before"
+        say(f"taking over {literal(names)}, by {literal(by)}")
+    if retired := retired_by(home, config, arguments):
+        words = ", ".join(f"worker/{name}" for name in retired)
+        say(f"to be retired, as these settings don't want it: {literal(words)}", "watch")
+    return config, arguments
 
 
 async def show(home: Home, state: State, snapshot: Snapshot, output: Format, *, stays: bool) -> None:
