@@ -14,7 +14,7 @@ from control_plane.contracts.fleet import GatewayView, Snapshot, WorkerPhase, Wo
 _THERE = (WorkerPhase.READY, WorkerPhase.ASLEEP)
 
 GIVE_UP_AFTER = 3
-"""Starts of one worker that failed, before waiting on has no sense any more."""
+"""Starts of one worker that failed, before waiting on has no sense any more. Where it refuses its settings, one is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,9 @@ def readiness(snapshot: Snapshot) -> Readiness:
     opened = any(gateway.ready or (not wanted and gateway.url) for gateway in snapshot.gateways)
     for worker in snapshot.workers:
         failures = worker.restarts + 1
-        if worker.phase is WorkerPhase.FAILED and failures >= GIVE_UP_AFTER:
-            why = f"worker/{worker.id} failed {failures} times: {worker.reason or 'no reason known'}"
+        if worker.phase is WorkerPhase.FAILED and (worker.refuses_settings or failures >= GIVE_UP_AFTER):
+            how = f"failed {failures} times" if failures > 1 else "cannot start"
+            why = f"worker/{worker.id} {how}: {worker.reason or 'no reason known'}"
             return Readiness(False, tuple(steps), why, worker.id)
     return Readiness(served and opened, tuple(steps))
 

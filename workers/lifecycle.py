@@ -207,7 +207,7 @@ class Worker:
             _log.error("the worker could not start", extra={"cause": detail})
         else:
             _log.error("the worker could not start", exc_info=error)
-        self._announce(phase="failed", detail=detail)
+        self._announce(phase="failed", detail=detail, refuses_settings=isinstance(error, SettingsError))
         return EXIT_NOT_STARTED
 
     def _stopped(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
 import signal
 import sys
 import time
@@ -169,8 +170,13 @@ class Attendant:
     async def _failed(self, error: InferDeckError) -> int:
         await self._bring_down(grace_s=0.0)
         _tell_log(error)
-        tell(error.message, error.hint or self.home.up_command("doctor"))
+        tell(error.message, error.hint or self._doctor())
         return code_of(error)
+
+    def _doctor(self) -> str:
+        """The command that looks at the settings that this platform was to run with."""
+        words = self.home.up_command("doctor")
+        return f"{words} --config {shlex.quote(str(self._config))}" if self._config is not None else words
 
     async def _bring_down(self, *, grace_s: float) -> None:
         """Stop everything; another interrupt in the meantime takes the grace away."""

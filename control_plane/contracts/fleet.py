@@ -93,6 +93,7 @@ class WorkerView:
     in_flight: int = 0
     latency: Latency | None = None
     log_path: str = ""
+    refuses_settings: bool = False
     kv_beliefs: tuple[KvBelief, ...] = ()
 
     @property

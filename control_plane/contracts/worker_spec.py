@@ -85,7 +85,8 @@ class WorkerSpec(_JsonFile):
 
 @dataclass(frozen=True, slots=True)
 class Announcement(_JsonFile):
-    """Where a worker stands. ``phase``: loading, serving or failed; ``detail`` is for people."""
+    """Where a worker stands. ``phase``: loading, serving or failed; ``detail`` is for people. ``refuses_settings``: it
+    failed for settings that can never work, so that another try ends the same."""
 
     worker_id: str
     instance_id: str
@@ -96,6 +97,7 @@ class Announcement(_JsonFile):
     detail: str = ""
     progress: float = 0.0
     engine_pids: list[int] = field(default_factory=list)
+    refuses_settings: bool = False
 
 
 def start_ticks(pid: int) -> int:

@@ -327,7 +327,9 @@ class Controller:
         how = process.exit
         try:
             if not expected:
-                how = cause_of(how, self._launcher.announcement(worker.id), Path(worker.log_path))
+                said = self._launcher.announcement(worker.id)
+                worker.refuses_settings = said is not None and said.refuses_settings
+                how = cause_of(how, said, Path(worker.log_path))
             kill_session(process.pid, process.ticks)
         finally:
             worker.end(how)

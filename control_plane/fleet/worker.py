@@ -44,6 +44,7 @@ class Worker:
     process: Process | None = None
     starting: bool = False
     ended: str | None = None
+    refuses_settings: bool = False
     announcement: Announcement | None = None
     moved_at: float = 0.0
     instance_id: str = ""
@@ -70,7 +71,7 @@ class Worker:
         """A new process is to be made: nothing of the last one is true any more, but its instance id."""
         self.process = self.announcement = self.client = self.info = self.load = self.ended = None
         self.heartbeat_unix = self.load_at = 0.0
-        self.killed = False
+        self.killed = self.refuses_settings = False
         self.health = Health(time.monotonic())
         self.enter(Stage.STARTING, "starting")
 
@@ -166,6 +167,7 @@ class Worker:
             in_flight=self.in_flight(routed, now),
             latency=latency,
             log_path=self.log_path,
+            refuses_settings=self.refuses_settings,
         )
 
     def endpoint(self, now: float) -> Endpoint:

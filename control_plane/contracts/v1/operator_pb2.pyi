@@ -120,7 +120,7 @@ class Pool(_message.Message):
     def __init__(self, name: _Optional[str] = ..., model: _Optional[str] = ..., engine: _Optional[str] = ..., desired: _Optional[int] = ..., ready: _Optional[int] = ..., observed: _Optional[int] = ..., source: _Optional[str] = ..., price_per_hour: _Optional[float] = ..., band: _Optional[str] = ..., saturation: _Optional[float] = ..., sample_age_s: _Optional[float] = ..., queued: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class WorkerView(_message.Message):
-    __slots__ = ("id", "pool", "phase", "reason", "cordoned", "draining", "address", "pid", "engine_pid", "restarts", "restart_unix", "phase_since_unix", "heartbeat_unix", "info", "load", "in_flight", "latency", "log_path", "kv_beliefs")
+    __slots__ = ("id", "pool", "phase", "reason", "cordoned", "draining", "address", "pid", "engine_pid", "restarts", "restart_unix", "phase_since_unix", "heartbeat_unix", "info", "load", "in_flight", "latency", "log_path", "refuses_settings", "kv_beliefs")
     ID_FIELD_NUMBER: _ClassVar[int]
     POOL_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
@@ -139,6 +139,7 @@ class WorkerView(_message.Message):
     IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
     LATENCY_FIELD_NUMBER: _ClassVar[int]
     LOG_PATH_FIELD_NUMBER: _ClassVar[int]
+    REFUSES_SETTINGS_FIELD_NUMBER: _ClassVar[int]
     KV_BELIEFS_FIELD_NUMBER: _ClassVar[int]
     id: str
     pool: str
@@ -158,8 +159,9 @@ class WorkerView(_message.Message):
     in_flight: int
     latency: Latency
     log_path: str
+    refuses_settings: bool
     kv_beliefs: _containers.RepeatedCompositeFieldContainer[KvBelief]
-    def __init__(self, id: _Optional[str] = ..., pool: _Optional[str] = ..., phase: _Optional[_Union[WorkerPhase, str]] = ..., reason: _Optional[str] = ..., cordoned: _Optional[bool] = ..., draining: _Optional[bool] = ..., address: _Optional[str] = ..., pid: _Optional[int] = ..., engine_pid: _Optional[int] = ..., restarts: _Optional[int] = ..., restart_unix: _Optional[float] = ..., phase_since_unix: _Optional[float] = ..., heartbeat_unix: _Optional[float] = ..., info: _Optional[_Union[_worker_pb2.WorkerInfo, _Mapping]] = ..., load: _Optional[_Union[_worker_pb2.Load, _Mapping]] = ..., in_flight: _Optional[int] = ..., latency: _Optional[_Union[Latency, _Mapping]] = ..., log_path: _Optional[str] = ..., kv_beliefs: _Optional[_Iterable[_Union[KvBelief, _Mapping]]] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., pool: _Optional[str] = ..., phase: _Optional[_Union[WorkerPhase, str]] = ..., reason: _Optional[str] = ..., cordoned: _Optional[bool] = ..., draining: _Optional[bool] = ..., address: _Optional[str] = ..., pid: _Optional[int] = ..., engine_pid: _Optional[int] = ..., restarts: _Optional[int] = ..., restart_unix: _Optional[float] = ..., phase_since_unix: _Optional[float] = ..., heartbeat_unix: _Optional[float] = ..., info: _Optional[_Union[_worker_pb2.WorkerInfo, _Mapping]] = ..., load: _Optional[_Union[_worker_pb2.Load, _Mapping]] = ..., in_flight: _Optional[int] = ..., latency: _Optional[_Union[Latency, _Mapping]] = ..., log_path: _Optional[str] = ..., refuses_settings: _Optional[bool] = ..., kv_beliefs: _Optional[_Iterable[_Union[KvBelief, _Mapping]]] = ...) -> None: ...
 
 class KvBelief(_message.Message):
     __slots__ = ("gateway_id", "worker_id", "instance_id", "blocks", "told", "seq", "gaps", "lost", "heard_unix", "unavailable")

@@ -209,6 +209,18 @@ def test_workers_that_cannot_start_end_it_with_their_reason_and_log(
     platform.nothing_left()
 
 
+@pytest.mark.parametrize("detach", [[], ["--detach"]])
+def test_settings_that_a_worker_refuses_are_tried_once(make_platform: MakePlatform, detach: list[str]) -> None:
+    platform = make_platform(scripted(2, 'delay_s = "soon"'))
+    ran = platform.run("up", *detach, "--config", str(platform.config_path), code=1)
+    assert " cannot start: " in ran.stderr
+    assert f"{platform.config_path}:12: " in ran.stderr
+    assert ran.stderr.endswith(f"hint: inferdeck doctor --config {platform.config_path}\n")
+    tries = (platform.home / "logs" / "worker-tiny-1.log").read_text().count("the worker could not start")
+    assert tries <= 1
+    platform.nothing_left()
+
+
 def test_settings_that_are_wrong_leave_a_running_platform_alone(make_platform: MakePlatform) -> None:
     platform = make_platform(scripted(1))
     platform.up()

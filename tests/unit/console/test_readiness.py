@@ -72,5 +72,11 @@ def test_a_worker_that_failed_three_times_is_hopeless_with_its_reason() -> None:
     assert (now.hopeless, now.culprit) == ("worker/p-1 failed 3 times: out of memory", "p-1")
 
 
+def test_a_worker_that_refuses_its_settings_is_not_waited_for() -> None:
+    failed = replace(READY, phase=WorkerPhase.FAILED, reason="deck.toml:7: no such argument", refuses_settings=True)
+    now = of(workers=(failed,), pools=(replace(POOL, ready=0),))
+    assert (now.hopeless, now.culprit) == ("worker/p-1 cannot start: deck.toml:7: no such argument", "p-1")
+
+
 def test_a_worker_that_came_back_is_not_hopeless() -> None:
     assert of(workers=(replace(READY, restarts=9),)).ready

@@ -128,6 +128,7 @@ async def test_a_wrong_engine_argument_is_told_with_its_line(
     found, code = await live(worker, lambda announcement: announcement.phase == "failed")
     assert code == EXIT_NOT_STARTED
     assert found.detail == f"{place}engine_args.speed can't be 'fast'"
+    assert found.refuses_settings
 
 
 class Publishing(ScriptedEngine):
