@@ -18,6 +18,7 @@ from control_plane.settings import (
     Home,
     Settings,
     SettingSource,
+    check_machine,
     load_settings,
     load_with_sources,
     simulated,
@@ -70,6 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from control_plane.processes.settings_file import told
 
             config, sources = _chosen(home, options)
+            check_machine(config)
             return serve(home, config, options.parent_fd, told(config, sources, _changes(options)))
         config = load_settings(options.config, home)
         if options.command == "router":

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from control_plane.contracts.errors import InferDeckError, SettingsError, Unavailable
+from control_plane.contracts.model_source import BUILTIN as BUILTIN_PREFIX
+from control_plane.contracts.model_source import folder_fault, is_folder, source_fault
 from control_plane.contracts.paths import expanded
 from workers.model_cache import build_once, sha256_of
 
@@ -24,8 +25,6 @@ Progress = Callable[[float, str], None]
 """Called with the fraction done (0-1) and what is being done, in words."""
 
 _LAYOUT = 1  # of the converted folder: a change makes a new folder instead of trusting an old one
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-_WEIGHTS = ("*.safetensors", "*.bin", "*.pt")
 _HUB_FILES = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
 _HUB_SKIPPED = ["original/*", "metal/*", "onnx/*", "consolidated*"]
 
@@ -76,26 +75,17 @@ def resolve(
     ``source`` is "builtin:NAME", a folder, or a hub id. ``full_check`` hashes a converted folder anew. Raises
     SettingsError for a source that cannot be right, Unavailable for what may pass (network, disk).
     """
-    if source.startswith("builtin:"):
-        return _builtin(source.removeprefix("builtin:"), cache_dir, progress, full_check)
-    folder = expanded(source)
-    if source and os.path.exists(folder):  # which says no of a path that is none
-        return _local(folder)
-    if source.startswith(("/", "./", "../", "~")) or not _HUB_ID.fullmatch(source):
-        raise SettingsError(
-            f"there is no model folder {source!r}",
-            param="source",
-            hint="give builtin:smollm2-135m, a folder with a Hugging Face checkpoint, or a hub id such as org/name",
-        )
+    if fault := source_fault(source):
+        raise SettingsError(fault.message, param="source", hint=fault.hint)
+    if source.startswith(BUILTIN_PREFIX):
+        return _builtin(source.removeprefix(BUILTIN_PREFIX), cache_dir, progress, full_check)
+    if is_folder(source):
+        return _local(expanded(source))
     return _hub(source, revision, offline, progress)
 
 
 def _builtin(name: str, cache_dir: Path, progress: Progress, full_check: bool) -> Checkpoint:
-    model = BUILTIN.get(name)
-    if model is None:
-        raise SettingsError(
-            f"there is no built-in model {name!r}", param="source", hint=f"built in: {', '.join(sorted(BUILTIN))}"
-        )
+    model = BUILTIN[name]
     key = hashlib.sha256(f"{model.sha256} {_LAYOUT}".encode()).hexdigest()[:8]
     folder = cache_dir / "models" / f"{name}-{key}"
 
@@ -145,14 +135,8 @@ def _packaged_file(model: Builtin) -> Path:
 
 
 def _local(folder: Path) -> Checkpoint:
-    if not (folder / "config.json").is_file():
-        raise SettingsError(
-            f"{folder} holds no Hugging Face checkpoint: it has no config.json",
-            param="source",
-            hint="a GGUF file alone cannot be served; give a folder with config.json, tokenizer and safetensors",
-        )
-    if not any(path for pattern in _WEIGHTS for path in folder.glob(pattern)):
-        raise SettingsError(f"{folder} holds no weights ({', '.join(_WEIGHTS)})", param="source")
+    if fault := folder_fault(folder):
+        raise SettingsError(fault.message, param="source", hint=fault.hint)
     return Checkpoint(folder.resolve(), "")
 
 

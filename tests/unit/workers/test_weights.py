@@ -35,7 +35,7 @@ def test_a_folder_that_is_no_checkpoint_says_what_it_lacks(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("source", ["/no/such/folder", "./nowhere", "~/nowhere", "a/b/c", "has space", ""])
 def test_a_source_that_can_be_nothing_is_refused_before_any_network(tmp_path: Path, source: str) -> None:
-    with pytest.raises(SettingsError, match="there is no model folder") as caught:
+    with pytest.raises(SettingsError, match="there is no such folder") as caught:
         resolve(source, cache_dir=tmp_path)
     assert "builtin:smollm2-135m" in caught.value.hint
 

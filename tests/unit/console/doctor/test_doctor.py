@@ -224,11 +224,16 @@ def test_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def of(source: str, **more: Any) -> Finding:
         return places.model({**VLLM_POOL, "source": source, **more}, cache)
 
-    assert "converted at the first start" in of("builtin:tiny").detail
-    ready = cache / "models" / "tiny-12345678"
+    assert "converted at the first start" in of("builtin:smollm2-135m").detail
+    ready = cache / "models" / "smollm2-135m-12345678"
     ready.mkdir(parents=True)
     (ready / "config.json").write_text("{}")
-    assert of("builtin:tiny").detail == f"{ready}, 2 B"
+    assert of("builtin:smollm2-135m").detail == f"{ready}, 2 B"
+    unknown, light = of("builtin:smolm2"), of(str(ready))
+    assert (unknown.verdict, unknown.detail) == (Verdict.FAIL, "there is no built-in model 'smolm2'")
+    assert (light.verdict, light.detail.startswith(f"{ready} holds no weights")) == (Verdict.FAIL, True)
+    assert of(str(tmp_path / "none")).detail == f"{tmp_path / 'none'}: there is no such folder"
+    (ready / "model.safetensors").write_text("")
     assert of(str(ready)).detail == f"in {ready}"
     assert of(str(tmp_path)).verdict is Verdict.FAIL
     assert of("org/name").verdict is Verdict.WARN
