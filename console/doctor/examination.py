@@ -16,8 +16,9 @@ from control_plane.contracts.vllm_build import is_cpu_build
 
 def examine(home: Home, config: Path | None, *, quick: bool) -> tuple[list[Finding], Settings]:
     """``quick`` leaves out the import of vLLM, which takes seconds."""
-    probe = None if quick or not _has_vllm() else software.VllmProbe()
     settings = read_settings(home, config)
+    arguments = _engine_arguments(settings)
+    probe = None if quick or not _has_vllm() else software.VllmProbe(arguments=bool(arguments))
     pools = settings.pools
     needs_vllm = any(pool.get("engine") == "vllm" for pool in pools) or bool(settings.error)
     vllm = probe.finding(needed=needs_vllm) if probe else software.vllm_installed(needed=needs_vllm)
@@ -27,6 +28,7 @@ def examine(home: Home, config: Path | None, *, quick: bool) -> tuple[list[Findi
         software.python(),
         software.packages(),
         vllm,
+        *software.unknown_arguments(arguments, probe.known if probe else ()),
         software.gpu_finding(software.gpus(), _wanted_gpus(pools), cpu_build=is_cpu_build()),
         # Workers that run have their memory already.
         machine.memory([] if settings.running else pools),
@@ -68,6 +70,17 @@ def _config(settings: Settings, home: Home) -> Finding:
         named = ", ".join(settings.edited[:3]) + (", …" if len(settings.edited) > 3 else "")
         return warn("config", f"{words}, in force; the file says otherwise by now: {named}", again)
     return ok("config", f"{words}, in force")
+
+
+def _engine_arguments(settings: Settings) -> list[tuple[str, str]]:
+    """Those that somebody chose for vLLM pools: where, and the name."""
+    return [
+        (row.source, name)
+        for row in settings.settings
+        if row.key.endswith("].engine_args") and row.source != "default"
+        if settings.get(row.key.replace("].engine_args", "].engine")) == "vllm"
+        for name in row.value
+    ]
 
 
 def _wanted_gpus(pools: list[dict[str, object]]) -> list[int] | str:

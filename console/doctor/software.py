@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import platform
@@ -9,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -21,7 +23,12 @@ _PROBE = """
 import json, sys
 try:
     import vllm, torch
-    print(json.dumps({"vllm": vllm.__version__, "torch": torch.__version__, "cuda": torch.version.cuda}))
+    found = {"vllm": vllm.__version__, "torch": torch.__version__, "cuda": torch.version.cuda}
+    if "arguments" in sys.argv:
+        import dataclasses
+        from vllm.engine.arg_utils import AsyncEngineArgs
+        found["arguments"] = [field.name for field in dataclasses.fields(AsyncEngineArgs)]
+    print(json.dumps(found))
 except BaseException as error:
     print(json.dumps({"error": f"{type(error).__name__}: {error}"}))
 """
@@ -58,11 +65,16 @@ def packages(distribution: str = "inferdeck") -> Finding:
 
 
 class VllmProbe:
-    """Imports vLLM in a process of its own, which takes seconds: start early, ask late."""
+    """Imports vLLM in a process of its own, which takes seconds: start early, ask late.
 
-    def __init__(self) -> None:
+    ``arguments``: also for the names of its engine arguments, which takes some seconds more.
+    """
+
+    def __init__(self, *, arguments: bool = False) -> None:
+        self.known: tuple[str, ...] = ()
+        """The names of its engine arguments, once ``finding`` has been asked; empty where they are not known."""
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _PROBE],
+            [sys.executable, "-P", "-c", _PROBE, *(["arguments"] if arguments else [])],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -87,8 +99,21 @@ class VllmProbe:
                 self._process.wait()
         if "error" in found:
             return bad("vllm", f"cannot be imported: {found['error']}", "make install")
+        self.known = tuple(found.get("arguments", ()))
         kind = f"CUDA {found['cuda']}" if found["cuda"] else "CPU"
         return ok("vllm", f"{found['vllm']} ({kind}), torch {found['torch']}")
+
+
+def unknown_arguments(given: Sequence[tuple[str, str]], known: Sequence[str]) -> list[Finding]:
+    """``given`` are engine arguments of vLLM pools: where each is written, and its name. Nothing where ``known`` is
+    empty: then nobody knows."""
+    found = []
+    for place, name in given if known else ():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]}?" if near else "docs.vllm.ai lists them, with - for _"
+            found.append(fail("engine args", f"{place}: vLLM has no engine argument {name!r}", hint))
+    return found
 
 
 def vllm_installed(*, needed: bool) -> Finding:

@@ -187,6 +187,28 @@ def test_vllm_is_really_imported(monkeypatch: pytest.MonkeyPatch, code: str, ver
     assert words in finding.detail
 
 
+def test_an_engine_argument_that_vllm_does_not_have_is_told_with_its_place(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = "['max_num_seqs', 'max_num_batched_tokens', 'seed']"
+    probe = "import json, sys\nassert sys.argv[1:] == ['arguments']\n"
+    probe += f"print(json.dumps(dict(vllm='1', torch='2', cuda=None, arguments={names})))"
+    monkeypatch.setattr(software, "_PROBE", probe)
+    config = tmp_path / "deck.toml"
+    text = '[[pool]]\nname = "p"\nmodel = "m"\nengine_args = {max_num_sequences = 16, seed = 1}\n'
+    config.write_text(text)
+    found, _ = examine(Home(home), config, quick=False)
+    [told] = [finding for finding in found if finding.name == "engine args"]
+    assert told == Finding(
+        "engine args",
+        Verdict.FAIL,
+        f"{config}:4: vLLM has no engine argument 'max_num_sequences'",
+        "did you mean max_num_seqs?",
+    )
+    config.write_text(text.replace("max_num_sequences", "max_num_seqs"))
+    assert "engine args" not in [finding.name for finding in examine(Home(home), config, quick=False)[0]]
+
+
 def test_a_vllm_that_nothing_needs_is_only_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(software, "_PROBE", "import os; os._exit(3)")
     assert software.VllmProbe().finding(needed=False).verdict is Verdict.WARN
