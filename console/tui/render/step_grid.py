@@ -176,7 +176,10 @@ def row_line(row: GridRow, columns: Sequence[Column], cursor: int, parts: Layout
         (" ", name),
     ]
     if parts.priority:
-        line += [*fit([("" if row.priority is None else count(row.priority), palette.dim)], _PRIORITY - 1, right=True), (" ", palette.dim)]
+        line += [
+            *fit([("" if row.priority is None else count(row.priority), palette.dim)], _PRIORITY - 1, right=True),
+            (" ", palette.dim),
+        ]
     line.append((" " * (parts.steps - len(columns)), palette.dim))
     inks = (hue.bright, hue.muted) if row.standing is not Standing.ENDED else (hue.muted, hue.past)
     line += _marks(row.marks, columns, cursor, inks, look)
