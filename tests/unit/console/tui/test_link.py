@@ -129,7 +129,7 @@ async def test_what_was_never_known_says_so() -> None:
         await seen.command("request nobody")
         assert "no request nobody is known" in seen.text
         await seen.command("worker nobody")
-        assert "no worker nobody is known" in seen.text
+        assert "worker nobody does not exist" in seen.text
 
 
 async def test_a_worker_that_is_gone_stays_readable() -> None:
