@@ -339,13 +339,14 @@ def test_a_conversation_outlives_its_worker(platform: Platform) -> None:
         for chunk in client.chat.completions.create(
             model="tiny-model",
             messages=[{"role": "user", "content": "Tell me a long story."}],
-            max_tokens=120,
+            max_tokens=400,
             stream=True,
             extra_body={"conversation": talk.id, "ignore_eos": True},
         ):
             received.append(chunk.choices[0].delta.content or "")
             if len(received) > 8 and not killed:
-                [request] = platform.active()
+                # The fleet hears of a request a moment after its client does.
+                [request] = until(platform.active, "the request")
                 killed = True
                 platform.kill(platform.worker_pids()[request.worker_id])
 
