@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -73,7 +74,7 @@ class Shape:
     control_ids: frozenset[int]
 
 
-class Sink:
+class Sink(ABC):
     """What both kinds share: exactly one end, and no exception back to the router. ``output_tokens`` are those that
     came, and in the end those that the worker has counted; ``whole``: the answer is. ``turn``: where the answer is
     kept, if it is; the last of it is written when that is stored."""
@@ -167,11 +168,11 @@ class Sink:
             self._exchange.abort()
         self._owner.ended()
 
-    def _take(self, delta: Delta) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _take(self, delta: Delta) -> None: ...
 
-    def _fail(self, error: InferDeckError) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _fail(self, error: InferDeckError) -> None: ...
 
 
 def not_again(error: InferDeckError) -> InferDeckError:
