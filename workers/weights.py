@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from typing import Any
 
 from control_plane.contracts.errors import InferDeckError, SettingsError, Unavailable
 from control_plane.contracts.model_source import BUILTIN as BUILTIN_PREFIX
-from control_plane.contracts.model_source import folder_fault, is_folder, source_fault
+from control_plane.contracts.model_source import folder_fault, is_folder, is_offline, not_here, source_fault
 from control_plane.contracts.paths import expanded
 from workers.model_cache import build_once, sha256_of
 
@@ -161,12 +160,9 @@ def _hub(name: str, revision: str, offline: bool, progress: Progress) -> Checkpo
             tqdm_class=_progress_bar(name, progress),
         )
     except LocalEntryNotFoundError as error:
-        if offline or os.environ.get("HF_HUB_OFFLINE") in ("1", "true", "True", "ON", "YES"):
-            raise SettingsError(
-                f"{name} is not on this machine, and downloading is off",
-                param="source",
-                hint=f"set offline = false, or once on a machine with a network: hf download {name}",
-            ) from error
+        if is_offline(offline):
+            fault = not_here(name)
+            raise SettingsError(fault.message, param="source", hint=fault.hint) from error
         raise Unavailable(f"cannot reach the Hugging Face hub for {name}", hint="is there a network?") from error
     except GatedRepoError as error:
         raise SettingsError(

@@ -67,8 +67,16 @@ def offline_fault(source: str, offline: bool, environ: Mapping[str, str] = os.en
     """Whether a hub's model is to be loaded without a network and has never been downloaded."""
     if source.startswith(BUILTIN) or is_folder(source) or downloaded(source, environ):
         return None
-    if not offline and environ.get("HF_HUB_OFFLINE", "").lower() not in _YES:
-        return None
+    return not_here(source) if is_offline(offline, environ) else None
+
+
+def is_offline(offline: bool, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether nothing may be downloaded: by a pool's setting, or as huggingface_hub/constants.py reads it."""
+    return offline or environ.get("HF_HUB_OFFLINE", "").lower() in _YES
+
+
+def not_here(source: str) -> SourceFault:
+    """A hub's model that was not downloaded where nothing may be."""
     return SourceFault(
         f"{source} is not on this machine, and downloading is off",
         f"set offline = false, or once on a machine with a network: hf download {source}",
