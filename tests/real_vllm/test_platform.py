@@ -265,10 +265,13 @@ def test_steps_and_blocks_of_three_requests_that_share_a_prefix(platform: Platfo
     assert "trace full" in platform.run("trace", "worker/tiny-1").stdout
     before = platform.read("trace", "worker/tiny-1")["step"]
     streams = []
-    for own, tokens in (("One.", 250), ("Two. " * 120, 200), ("Three.", 200)):
+    for own, tokens in (("One.", 550), ("Two. " * 120, 400), ("Three.", 400)):
         streams.append(platform.stream(shared + own, max_tokens=tokens, ignore_eos=True))
         assert streams[-1].first.wait(300)
-    lines = platform.run("describe", "worker/tiny-1", "--blocks").stdout.splitlines()
+    described = ("describe", "worker/tiny-1", "--blocks")
+    with ThreadPoolExecutor() as both:  # while all three still run
+        text, read = both.submit(platform.run, *described), both.submit(platform.read, *described)
+    lines, data = text.result().stdout.splitlines(), read.result()
     tables = [line.split() for line in lines if line.startswith("req-")]
     assert len(tables) == 3
     assert all(int(shared_blocks) >= 3 for _, _, _, shared_blocks, *_ in tables)
@@ -279,7 +282,6 @@ def test_steps_and_blocks_of_three_requests_that_share_a_prefix(platform: Platfo
         int(word) for word in lines[1].split("(")[0].replace("=", "+").split() if word.isdigit()
     )
     assert used + cached + free == total > 0
-    data = platform.read("describe", "worker/tiny-1", "--blocks")
     assert {3} <= {each["references"] for each in data["shared"]}
     assert all(stream.wait(300).complete for stream in streams)
     until(platform.idle, "every counter at zero", patience_s=120)

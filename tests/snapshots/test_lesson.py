@@ -24,6 +24,7 @@ from lessons.loader import load
 from lessons.progress import LessonRecord, Progress, State, StepRecord
 from tests.snapshots.lesson_stage import LessonStage
 from tests.snapshots.memory import NOW, MemoryPlatform, snapshot, worker
+from tests.snapshots.settled import always, settled
 from tests.snapshots.steps import busy
 from tests.snapshots.test_screens import Compare, utc
 
@@ -83,31 +84,28 @@ def seen(
         clock=lambda: clock[0],
     )
 
-    async def quiet(pilot: Pilot[Any]) -> None:
-        for _ in range(50):
-            await pilot.pause()
-            if not (isinstance(app.screen, LessonScreen) and app.screen.standing.busy):
-                return
+    def idle() -> bool:
+        return not (isinstance(app.screen, LessonScreen) and app.screen.standing.busy)
 
     async def prepare(pilot: Pilot[Any]) -> None:
         if waits:
-            await quiet(pilot)
+            await settled(pilot, idle)
             for step in range(240):
                 clock[0] += 0.5
                 app.on_heard(Heard(pair(NOW + step / 2)))
         for key in keys:
             app.paint()
             await pilot.press(key)
-            await quiet(pilot) if waits else await pilot.pause()
+            await settled(pilot, idle if waits else always)
         if then is not None:
             then(app)
         clock[0] += 4.0
-        await pilot.pause()
+        await settled(pilot)
         app.on_heard(Heard(pair(NOW + 120))) if waits else None
         app.paint()
-        await pilot.pause()
+        await settled(pilot)
         app.paint()
-        await pilot.pause()
+        await settled(pilot)
 
     return compare(app, terminal_size=size, run_before=prepare)
 

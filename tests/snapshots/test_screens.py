@@ -17,6 +17,7 @@ from console.tui.screens.confirm import ConfirmScreen
 from control_plane.contracts.fleet import DrainProgress, Latency, Pool, RouterView, Snapshot, WorkerPhase
 from tests.decisions import decision, moved, waited
 from tests.snapshots.memory import NOW, MemoryPlatform, snapshot, timeline_of
+from tests.snapshots.settled import settled
 
 SMALL, MIDDLE, LARGE = (80, 24), (100, 30), (160, 48)
 LOG = b"".join(
@@ -64,21 +65,20 @@ def seen(
         for step in range(240):
             clock[0] += 0.5
             app.on_heard(Heard(change(snapshot(NOW + step / 2, workers, requests))))
-        app.paint()
+        for _ in range(2):  # what is behind a dialog stands still: it has to be laid out before
+            app.paint()
+            await settled(pilot)
         for command in commands:
             app.command(command)
-            await pilot.pause()
+            await settled(pilot)
         for key in keys:
             await pilot.press(key)
-        await pilot.pause()
+        await settled(pilot)
         if then is not None:
             then(app, platform, clock)
-        for _ in range(50):
-            await pilot.pause()
-            if not (isinstance(app.screen, ConfirmScreen) and app.screen.asking):
-                break
+        await settled(pilot, lambda: not (isinstance(app.screen, ConfirmScreen) and app.screen.asking))
         app.paint()
-        await pilot.pause()
+        await settled(pilot)
 
     return compare(app, terminal_size=size, run_before=prepare)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import os
@@ -325,7 +326,11 @@ class HostedRouter:
     server: RouterServer
 
     async def die(self) -> None:
-        """Its streams break, as they do when its process is killed: the workers' and the gateways'."""
+        """Its streams break, as they do when its process is killed: the fleet's, the gateways' and the workers'."""
+        assert self.core._watching is not None
+        self.core._watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self.core._watching
         await self.server.stop()
         await self.core.close()
 

@@ -112,7 +112,7 @@ async def test_one_bad_call_takes_no_router_after_router_nor_worker_and_router()
         handle, sink = made.submit({"tokens": 3, "prefill_s": 20})
         for _ in range(2):
             await made.kill(await placed(handle))
-            await until(lambda: sink.ended.is_set() or handle.link is not None)
+            await until(lambda: sink.ended.is_set() or made.where(handle) in made.hosts)
         await sink.end()
         assert isinstance(sink.error, WorkerLost)
         assert sink.error.retry is False
@@ -285,6 +285,7 @@ async def test_an_operator_cancels_wherever_the_call_is() -> None:
         made.fleet.cancel("decoding")
         await decoding.end()
         assert isinstance(decoding.error, RequestCancelled)
+        await until(lambda: "decoding" in made.fleet.ended, "its router's report")
         await made.kill("r1")
         await until(lambda: made.router.stats().queued == 1)
         made.fleet.cancel("parked")
