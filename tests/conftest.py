@@ -29,6 +29,15 @@ def postgres() -> Iterator[Postgres]:
         yield server
 
 
+@pytest.fixture(autouse=True, scope="module")
+def downloads_are_not_off() -> Iterator[None]:
+    """An engine that ran in this process has turned them off, for itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+            patch.delenv(name, raising=False)
+        yield
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Share the tests out among processes: a module's fixtures are made once, and real engines run one at a time.

@@ -118,8 +118,9 @@ async def test_each_event_says_when_its_token_left_each_process(way: Callable[[S
     told = [event["hops"] for event in events(response.content)[:-1] if "hops" in event]
     assert [each["tokens"] for each in told] == [1, 2, 3, 4, 5, 6]
     for each in told:
-        # A wall clock may be moved a little while it runs.
-        assert 0 < each["worker"] < each["router"] + 1e-3 < each["gateway"] + 2e-3 < took + 3e-3
+        # Wall clocks are moved while they run, and who reads two clocks may lose the core between them. Tokens are
+        # further apart than that.
+        assert 0 < each["worker"] < each["router"] + 0.02 < each["gateway"] + 0.04 < took + 0.06
     gaps = [later["worker"] - earlier["worker"] for earlier, later in pairwise(told)]
     assert min(gaps) > 0.025, "each is the time of its own token"
 

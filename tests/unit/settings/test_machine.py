@@ -15,8 +15,6 @@ from control_plane.settings import Home, Settings, check_machine, load_settings,
 def cpu_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(machine, "is_cpu_build", lambda: True)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    # vLLM in a test's own process sets it there.
-    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
 
 
 def read(tmp_path: Path, text: str) -> Settings:
