@@ -7,7 +7,7 @@ from console.tui.live.board import View
 from console.tui.live.loads import kv_use, load_now
 from console.tui.render.chart import SMALLEST_HEIGHT, SMALLEST_WIDTH, chart, dots
 from console.tui.render.figures import percent, rate
-from console.tui.render.spans import Span, Spans, greyed
+from console.tui.render.spans import Span, Spans, greyed, width_of
 from console.tui.render.states import kv_band, worker_state
 from console.tui.widgets.lines import Lines
 
@@ -28,6 +28,7 @@ class WorkerPlot(Lines):
         self._shown = (worker_id, view, span_s, current)
         if worker_id is None or self.size.width <= 0:
             return self.put([])
+        width, height = self.size.width - 1, self.size.height - 1
         worker = view.worker(worker_id)
         look = deck_of(self).look
         palette = look.palette
@@ -38,9 +39,10 @@ class WorkerPlot(Lines):
             use = kv_use(worker, view.now_unix)
             mark, style = kv_band(use, look)
             title = [(f" {state.glyph} ", state.style), *title, (f" KV{percent(use):>5}{mark}", style)]
-            title.append((f" tok/s {rate(load.tokens_per_s if load else None)}", palette.series))
+            speed = f"tok/s {rate(load.tokens_per_s if load else None)}"
+            # Above the scale that is its own, as what is before it is above the other.
+            title += [(" " * max(1, width - width_of(title) - len(speed)), palette.text), (speed, palette.series)]
         lines: list[Spans] = [title]
-        width, height = self.size.width - 1, self.size.height - 1
         if width >= SMALLEST_WIDTH and height >= SMALLEST_HEIGHT:
             samples = view.history.window(worker_id, view.now_unix, span_s, dots(width))
             drawn_for = (samples, span_s, width, height)
