@@ -114,17 +114,19 @@ class Controller:
     def step(self) -> None:
         now = time.monotonic()
         self._check_health(now)
-        if now - self._scanned_at >= SCAN_S:
-            self._discovery.scan(self.workers)
-            self._scanned_at = now
-        actions = plan(Fleet(self._pools.targets(), self._replicas(now), self._discovery.records()), now)
-        for action in actions:
-            self._carry_out(action, now)
+        try:
+            if now - self._scanned_at >= SCAN_S:
+                self._discovery.scan(self.workers)
+                self._scanned_at = now
+            actions = plan(Fleet(self._pools.targets(), self._replicas(now), self._discovery.records()), now)
+            for action in actions:
+                self._carry_out(action, now)
+        finally:
+            self._discovery.drop()
         self._note_blocked([action for action in actions if isinstance(action, Blocked)], now)
         if any(not isinstance(action, Blocked) for action in actions):
             self._changes.bump(structural=True)
             self.wake()
-        self._discovery.drop()
 
     async def halt(self, grace_s: float, *, killed_s: float = 10.0) -> None:
         """Decide nothing more, and end every worker: after what runs, or after the grace."""

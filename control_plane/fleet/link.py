@@ -17,6 +17,7 @@ from control_plane.fleet.launcher.base import Launcher
 from control_plane.fleet.state import LOST_STOP_S, Stage
 from control_plane.fleet.worker import Worker
 from control_plane.fleet.worker_client import WorkerClient
+from control_plane.tasks import Tasks
 
 POLL_S: Final = 0.05
 RETRY_S: Final = 0.25
@@ -45,6 +46,7 @@ class Link:
         self._changed = changed
         self._refused = refused
         self._credentials = credentials
+        self._tasks = Tasks()
 
     async def run(self) -> None:
         """Until the worker's process has ended, or this is cancelled."""
@@ -96,11 +98,17 @@ class Link:
         info = await client.info()
         _verify(info, announcement, self._worker.model)
         self._worker.info = info
-        async for load in client.loads():
-            if load.instance_id != announcement.instance_id:
-                raise Refused(f"another instance answers at {client.address}")
-            self._heard(load)
-            await self._obey(client, load.state)
+        obeying: asyncio.Task[None] | None = None
+        try:
+            async for load in client.loads():
+                if load.instance_id != announcement.instance_id:
+                    raise Refused(f"another instance answers at {client.address}")
+                self._heard(load)
+                # Beside the loads: a worker that is slow to drain gives signs of life meanwhile.
+                if obeying is None or obeying.done():
+                    obeying = self._tasks.spawn(self._obey(client, load.state), f"obey {self._worker.id}")
+        finally:
+            await self._tasks.cancel()
 
     def _heard(self, load: Load) -> None:
         worker, now = self._worker, time.monotonic()

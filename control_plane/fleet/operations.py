@@ -177,6 +177,10 @@ class Operations:
 
     async def _cordon(self, worker: Worker) -> None:
         await self._pools.cordon(worker.id)
+        if self._controller.workers.get(worker.id) is not worker:
+            # It left while the database was busy: its successor of that name is not who was meant.
+            await self._pools.uncordon(worker.id)
+            raise NotFound(f"worker/{worker.id} is gone", param="worker_id", hint="inferdeck get workers")
         self._controller.set_cordon(worker, True)
         self._events.record("worker_cordoned", f"worker/{worker.id}", "cordoned: no new requests")
 

@@ -167,8 +167,10 @@ class Platform:
             gateways = [gateway.id for gateway in self.gateways.all() if gateway.pid]
             await self.gateways.stop(grace_s, self._hurry)
             self._tell(f"gateways stopped: {', '.join(gateways) or 'none ran'}")
-            if routers := [router.id for router in self.router_processes.all() if router.pid]:
-                await self.router_processes.stop(0.0, self._hurry)
+            routers = [router.id for router in self.router_processes.all() if router.pid]
+            # Also where none runs at this moment: one that crashed is begun again else.
+            await self.router_processes.stop(0.0, self._hurry)
+            if routers:
                 self._tell(f"routers stopped: {', '.join(routers)}")
             workers = [worker.id for worker in self.controller.ordered() if worker.has_process]
             await asyncio.gather(self.controller.halt(0.0), self._launcher.close())

@@ -47,8 +47,8 @@ class ApiSettings:
 
 @dataclass(frozen=True, slots=True)
 class SecuritySettings:
-    """``mutual_tls``: whether gateways, control plane and workers prove to each other who they are. "auto" is yes for
-    what listens on an address that is not loopback."""
+    """``mutual_tls``: whether gateways, routers, control plane and workers prove to each other who they are. "auto" is
+    yes for what listens on an address that is not loopback."""
 
     mutual_tls: MutualTls = "auto"
 
@@ -62,8 +62,9 @@ class StoreSettings:
 
 @dataclass(frozen=True, slots=True)
 class RouterSettings:
-    """``retries``: other workers tried before the first token. ``queue_timeout_s``: how long a call waits while
-    no worker has shown its model's tokenizer yet, in seconds; for a worker after that, as long as its tier says.
+    """``retries``: other workers and routers that a call may go on at when it loses its own. ``queue_timeout_s``: how
+    long a call waits while no worker has shown its model's tokenizer yet, in seconds; for a worker after that, as long
+    as its tier says.
 
     ``replicas``: routers that are processes of their own, which every gateway shares its calls out among; 0: each
     gateway has its router inside. ``host`` and ``port``: where these listen, for gateways; port 0 takes any free one,

@@ -8,8 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from control_plane.contracts.errors import Conflict, NotFound, SettingsError
+from control_plane.contracts.fleet import Event
+from control_plane.fleet import events as module
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.events import RECENT, Events
 from control_plane.fleet.launcher.local import same_work
@@ -118,6 +121,45 @@ async def test_events_are_numbered_on_over_restarts_and_read_from_anywhere(datab
     assert again.recent(1)[0].seq == RECENT + 11
     assert [event.message for event in again.recent(2)] == [f"message {RECENT + 9}", "next"]
     await again.close()
+
+
+class AwayLog(EventLog):
+    """Its database does not answer ``away`` times, or while that is negative."""
+
+    def __init__(self, database: Database, away: int) -> None:
+        super().__init__(database)
+        self.away = away
+
+    def append(self, event: Event) -> None:
+        if self.away:
+            self.away -= 1
+            raise OperationalError("insert", {}, Exception("connection refused"))
+        super().append(event)
+
+
+async def test_events_outlive_a_database_that_is_restarted(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_PAUSE_S", 0.001)
+    events = Events(AwayLog(database, 12), Changes())
+    for word in ("one", "two"):
+        events.record("kind", "s", word)
+    await asyncio.wait_for(events._unsaved.join(), 20)
+    assert [event.message for event in EventLog(database).since(0)] == ["one", "two"]
+    await events.close()
+    await asyncio.wait_for(events._unsaved.join(), 1)
+
+
+async def test_a_database_that_stays_away_keeps_nobody_waiting(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_UNSAVED", 3)
+    monkeypatch.setattr(module, "_UNSAVED_WAIT_S", 0.01)
+    events = Events(AwayLog(database, -1), Changes())
+    for number in range(RECENT + 5):
+        events.record("kind", "s", str(number))
+    assert events._unsaved.qsize() == 3
+    assert await events.since(0) == ()
+    assert len(await events.since(10)) == RECENT - 5
+    await asyncio.wait_for(events.close(), 5)
 
 
 async def test_followers_get_every_event_once(database: Database) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from control_plane.contracts.errors import NotFound
+from control_plane.contracts.worker import Load, WorkerInfo, WorkerState
 from control_plane.contracts.worker_spec import Announcement, WorkerSpec
 from control_plane.fleet import controller as controlling
 from control_plane.fleet import link as linking
@@ -16,9 +19,10 @@ from control_plane.fleet.controller import Controller
 from control_plane.fleet.events import Events
 from control_plane.fleet.launcher.base import Found, LaunchFailed
 from control_plane.fleet.launcher.process import Process
+from control_plane.fleet.operations import Operations
 from control_plane.fleet.pools import Pools
 from control_plane.fleet.requests import Requests
-from control_plane.fleet.state import PoolTarget
+from control_plane.fleet.state import PoolTarget, Stage
 from control_plane.fleet.worker import Worker
 from control_plane.settings import Home, PoolSettings
 from control_plane.store import Database, DesiredState, EventLog
@@ -161,3 +165,76 @@ async def test_a_line_that_breaks_in_an_unexpected_way_is_taken_up_again(
         await link.run()
     assert refused == ["enough"]
     assert len(caplog.records) == 2
+
+
+async def test_a_worker_that_is_slow_to_drain_is_heard_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linking, "_verify", lambda *_args: None)
+    spec = WorkerSpec("p-1", "p", "scripted", "m", "", "/announce", "/log", "/cache")
+    worker = Worker("p-1", "p", "m", spec, "/log", cordoned=True)
+    worker.enter(Stage.SERVING, "")
+    worker.draining = True
+    drains = 0
+
+    class SlowToDrain:
+        address = "127.0.0.1:1"
+
+        async def info(self) -> WorkerInfo:
+            return WorkerInfo("p-1", "i", 1)
+
+        async def drain(self) -> None:
+            nonlocal drains
+            drains += 1
+            await asyncio.sleep(3600)
+
+        async def loads(self) -> AsyncIterator[Load]:
+            for steps in range(1, 4):
+                yield Load("i", 0.0, WorkerState.READY, steps=steps)
+                await asyncio.sleep(0.01)
+
+    assert worker.told_to_drain
+    link = linking.Link(worker, NoLauncher(), lambda structural: None, lambda why: None)
+    announced = Announcement("p-1", "i", 1, 1, "serving", "127.0.0.1:1")
+    async with asyncio.timeout(20):
+        await link._talk(SlowToDrain(), announced)  # type: ignore[arg-type]
+    assert worker.load is not None
+    assert (worker.load.steps, drains) == (3, 1)
+
+
+async def test_a_step_that_fails_keeps_nothing_of_what_it_found(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    dropped = 0
+
+    def drop() -> None:
+        nonlocal dropped
+        dropped += 1
+
+    def targets() -> tuple[PoolTarget, ...]:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(stand.controller._discovery, "drop", drop)
+    monkeypatch.setattr(stand.pools, "targets", targets)
+    with pytest.raises(RuntimeError):
+        stand.controller.step()
+    assert dropped == 1
+
+
+async def test_nobody_is_cordoned_for_a_worker_that_left_meanwhile(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database is busy for as long as that takes."""
+    spec = WorkerSpec("p-1", "p", "scripted", "m", "", "/announce", "/log", "/cache")
+    workers = stand.controller.workers
+    workers["p-1"] = Worker("p-1", "p", "m", spec, "/log")
+    cordon = stand.pools.cordon
+
+    async def busy(worker_id: str) -> None:
+        await cordon(worker_id)
+        workers["p-1"] = Worker("p-1", "p", "m", spec, "/log")
+
+    monkeypatch.setattr(stand.pools, "cordon", busy)
+    routers: Any = None  # they are not asked
+    operations = Operations(stand.controller, stand.pools, stand.events, Requests(), routers, stand.changes)
+    with pytest.raises(NotFound, match="worker/p-1 is gone"):
+        await operations.cordon("p-1")
+    assert not workers["p-1"].cordoned
+    assert not stand.controller._cordoned
+    assert stand.pools._store.cordoned() == frozenset()

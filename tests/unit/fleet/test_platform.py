@@ -10,8 +10,9 @@ import pytest
 from control_plane.contracts.conversation import Item, Turn, TurnEnd, TurnStatus
 from control_plane.contracts.errors import NotFound
 from control_plane.fleet import platform as module
+from control_plane.fleet.members import MemberProcess
 from control_plane.fleet.platform import Platform
-from control_plane.settings import Home, Settings
+from control_plane.settings import Home, RouterSettings, Settings
 from control_plane.store import Conversations, Database, Turns
 from control_plane.store.sweep import KEEP_RESPONSES_S, LONGEST_TURN_S
 from tests.unit.fleet.test_controller import NoLauncher
@@ -58,4 +59,25 @@ async def test_what_grows_old_while_it_runs_is_closed_and_deleted(
         turns.get("acme", "old")
     await platform._tasks.cancel()
     await platform.events.close()
+    database.close()
+
+
+async def test_a_shutdown_ends_the_care_for_a_router_that_has_just_crashed(tmp_path: Path) -> None:
+    """It would be begun again, and nobody would stop it."""
+    home = Home(tmp_path)
+    home.create()
+    database = Database.open("", home.database)
+    platform = Platform(Settings(pools=(), router=RouterSettings(replicas=1)), home, database, NoLauncher())
+    made = []
+
+    def spawn(member: MemberProcess) -> None:
+        made.append(member.id)
+        raise OSError("it crashes")
+
+    platform.router_processes._spawn = spawn  # type: ignore[method-assign, assignment]
+    platform.router_processes.start()
+    await until(lambda: made)
+    assert not any(router.pid for router in platform.router_processes.all())
+    await platform._shut_down(0.0)
+    assert not platform.router_processes._tasks._running
     database.close()
