@@ -107,7 +107,8 @@ class CallHandle(Protocol):
     def cancel(self, reason: str, used: Callable[[int], None] | None = None) -> None:
         """The client left: stop the generation wherever it is. The sink hears nothing more. Idempotent.
 
-        ``used`` hears how many tokens had been generated, when the worker tells: later, or never if it is lost."""
+        ``used`` hears how many tokens had been generated: later, when the worker tells, or never if it is lost; of a
+        call that no worker has, how many had been passed on."""
         ...
 
 

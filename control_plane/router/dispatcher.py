@@ -107,10 +107,14 @@ class Dispatcher:
         return request
 
     def left(self, request: Request, reason: str, used: Callable[[int], None] | None = None) -> None:
-        """The client is gone: the sink hears nothing more. ``used`` hears what its worker counted."""
+        """The client is gone: the sink hears nothing more. ``used`` hears what its worker counted, or at once what was
+        told so far where no worker has it."""
         if request.phase.active:
-            if used is not None and request.target is not None:
-                request.target.last_words[request.number] = used
+            if used is not None:
+                if request.target is not None:
+                    request.target.last_words[request.number] = used
+                else:
+                    used(request.output_tokens)
             self._withdraw(request, reason or DropReason.REQUEST_CANCELLED, self._clock())
 
     def cancel(self, request_id: str) -> CancelOutcome:

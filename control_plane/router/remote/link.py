@@ -192,10 +192,11 @@ class RouterLink:
             if call is not None:
                 self.release(call)
                 self._owner.refused(self, call, refusal_from_wire(refusal))
+            else:
+                # It had failed before the router heard that it was left: nobody tells what it had generated.
+                self._last_words.pop(refusal.call, None)
         for words in frame.last_words:
-            used = self._last_words.pop(words.call, None)
-            if used is not None:
-                used(words.output_tokens)
+            self._used(words.call, words.output_tokens)
         if frame.HasField("catalogue"):
             self._news(frame.catalogue)
 
@@ -214,6 +215,9 @@ class RouterLink:
         for wire in frame.deltas:
             call = call_of(wire.call)
             if call is None:
+                if wire.HasField("done"):
+                    # It had ended before the router heard that it was left, and there are no other last words.
+                    self._used(wire.call, wire.done.output_tokens)
                 continue
             delta = delta_from_wire(wire)
             if delta.done is not None:
@@ -223,6 +227,12 @@ class RouterLink:
                 call.take(delta, now)
             except Exception:
                 self._sink_broke(call)
+
+    def _used(self, number: int, output_tokens: int) -> None:
+        """The router says of a call that was left what it had generated."""
+        used = self._last_words.pop(number, None)
+        if used is not None:
+            used(output_tokens)
 
     def _news(self, wire: pb.Catalogue) -> None:
         standing = self.standing

@@ -256,13 +256,16 @@ class RemoteRouter:
     # --- from calls
 
     def left(self, call: RemoteCall, reason: str, used: Callable[[int], None] | None) -> None:
-        """The client is gone: the sink hears nothing more."""
+        """The client is gone: the sink hears nothing more. ``used`` hears what its worker counted, or at once what was
+        told so far where no router has it."""
         if call.over:
             return
         call.over = True
         if call.link is not None:
             call.link.withdraw(call, reason or DropReason.REQUEST_CANCELLED, used)
         else:
+            if used is not None:
+                used(len(call.said))
             self._end(call, RequestPhase.CANCELLED, reason or DropReason.REQUEST_CANCELLED)
 
     # --- inside

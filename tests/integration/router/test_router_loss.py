@@ -352,3 +352,25 @@ async def test_a_sink_that_breaks_costs_its_own_call_only() -> None:
         await sink.end()
         assert sink.error is None
         await idle(made, worker)
+
+
+async def test_what_a_call_has_used_is_told_at_once_where_no_router_has_it() -> None:
+    async with scripted_server(delay_s=0.01) as worker, remote_rig([worker]) as made:
+        handle, sink = made.submit({"text": TEXT})
+        await sink.begun()
+        await made.kill("r1")
+        await until(lambda: handle.link is None, "a call that no router has")
+        told: list[int] = []
+        handle.cancel("client_left", told.append)
+        assert told == [sink.tokens] != [0]
+
+
+async def test_what_a_waiting_call_has_used_is_told_by_its_router() -> None:
+    async with scripted_server() as worker, remote_rig([worker]) as made:
+        handle, _ = made.submit({"tokens": 3}, model="empty")
+        await until(lambda: made.hosts["r1"].core.dispatcher.queued == 1)
+        told: list[int] = []
+        handle.cancel("client_left", told.append)
+        await until(lambda: told, "its last words")
+        assert told == [0]
+        assert made.links["r1"]._last_words == {}

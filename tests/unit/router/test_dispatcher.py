@@ -726,6 +726,32 @@ class TestCancel:
         assert ended(stage)["r"].output_tokens == 1
 
     @pytest.mark.parametrize("tokens", [0, 3])
+    def test_what_a_call_has_used_is_told_at_once_where_no_worker_has_it(self, tokens: int) -> None:
+        stage = Stage()
+        stage.start("a")
+        handle, _ = stage.submit("r")
+        for _ in range(tokens):
+            stage.link("a").token("r")
+        stage.link("a").down()
+        assert stage.dispatcher.queued == 1
+        told: list[int] = []
+        handle.cancel("client_left", told.append)
+        handle.cancel("client_left", told.append)
+        assert told == [tokens]
+
+    def test_what_a_call_has_used_is_told_by_the_worker_that_has_it(self) -> None:
+        stage = Stage()
+        stage.start("a")
+        handle, _ = stage.submit("r")
+        target = stage.link("a").target
+        (number,) = target.calls
+        told: list[int] = []
+        handle.cancel("client_left", told.append)
+        assert told == []
+        target.ended(number, 7)
+        assert told == [7]
+
+    @pytest.mark.parametrize("tokens", [0, 3])
     def test_an_operator_ends_a_running_request(self, tokens: int) -> None:
         stage = Stage()
         stage.start("a")
