@@ -58,6 +58,10 @@ class GatewayStream:
     def __len__(self) -> int:
         return len(self._calls)
 
+    def __contains__(self, number: int) -> bool:
+        """Whether a call has this number."""
+        return number in self._calls
+
     # --- from the gateway
 
     def greet(self, gateway_id: str) -> None:
@@ -66,10 +70,7 @@ class GatewayStream:
         self.nudge()
 
     def submit(self, number: int, call: RoutedCall) -> None:
-        """Whatever comes of it is told through the stream."""
-        if number in self._calls:
-            _log.warning("a second call with a number in use was ignored", extra={"request_id": call.request_id})
-            return
+        """Whatever comes of it is told through the stream. No other call may have this number."""
         self._calls[number] = None
         self.requests += 1
         sink = (_TimedSink if call.hops else _Sink)(self, number)

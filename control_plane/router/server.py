@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import grpc
+from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
@@ -31,6 +32,7 @@ from control_plane.contracts.errors import (
     Conflict,
     DropReason,
     InferDeckError,
+    InternalError,
     InvalidRequest,
     SettingsError,
     Unavailable,
@@ -69,6 +71,14 @@ _CHUNK: Final = 1 << 20
 
 _log = logging.getLogger(__name__)
 _Context = grpc.aio.ServicerContext[Any, Any]
+
+
+def _parse_frame(data: bytes) -> pb.GatewayFrame:
+    """The frame, or an empty one for bytes that are none: a stream outlives what it can't read."""
+    try:
+        return pb.GatewayFrame.FromString(data)
+    except DecodeError:
+        return pb.GatewayFrame()
 
 
 class RouterServer:
@@ -113,6 +123,7 @@ class RouterServer:
     async def start(self, router: EmbeddedRouter) -> None:
         self._servicer = _Servicer(self, router)
         router_pb2_grpc.add_RouterServicer_to_server(self._servicer, self._server)  # type: ignore[no-untyped-call]
+        self._server.add_registered_method_handlers(SERVICE, {"Route": self._servicer.route_handler()})
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
         await self._server.start()
@@ -201,6 +212,10 @@ class _Servicer(router_pb2_grpc.RouterServicer):
             in_flight=in_flight,
         )
 
+    def route_handler(self) -> grpc.RpcMethodHandler[Any, Any]:
+        """Route with a parser that never fails; with the generated one a frame of wrong bytes would end the stream."""
+        return grpc.stream_stream_rpc_method_handler(self.Route, _parse_frame, pb.RoutedFrame.SerializeToString)
+
     async def Route(self, frames: AsyncIterator[pb.GatewayFrame], context: _Context) -> None:  # noqa: N802
         task = asyncio.current_task()
         assert task is not None
@@ -230,7 +245,8 @@ class _Servicer(router_pb2_grpc.RouterServicer):
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "the gateway does not read what it asked for")
 
     async def _read(self, frames: AsyncIterator[pb.GatewayFrame], stream: GatewayStream) -> None:
-        """The gateway's frames, until it ends the stream."""
+        """The gateway's frames, until it ends the stream. No frame, however wrong, ends it, but for a greeting that is
+        meant for somebody else or names nobody."""
         try:
             async for frame in frames:
                 kind = frame.WhichOneof("kind")
@@ -256,11 +272,21 @@ class _Servicer(router_pb2_grpc.RouterServicer):
         _log.info("a gateway has come", extra={"gateway_id": stream.gateway_id})
 
     def _submit(self, wire: pb.SubmitCall, stream: GatewayStream) -> None:
-        request_id = wire.routed.request_id
-        if self._server.draining:
-            stream.refuse(wire.call, Unavailable("The router is stopping.", reason=DropReason.DRAINING))
+        number, request_id = wire.call, wire.routed.request_id
+        if number in stream:
+            _log.warning("a second call with a number in use was ignored", extra={"request_id": request_id})
             return
-        stream.submit(wire.call, submit_from_wire(wire, stream.gateway_id, request_id, time.monotonic()))
+        if self._server.draining:
+            stream.refuse(number, Unavailable("The router is stopping.", reason=DropReason.DRAINING))
+            return
+        try:
+            call = submit_from_wire(wire, stream.gateway_id, request_id, time.monotonic())
+        except Exception:
+            # One call, not the stream with all others on it: its gateway would send it to the next router as well.
+            _log.exception("a call could not be read", extra={"request_id": request_id})
+            stream.refuse(number, InternalError("The router could not read the call."))
+            return
+        stream.submit(number, call)
 
     def _frame(self, seq: int, batch: Batch, news: bool) -> pb.RoutedFrame:
         frame = pb.RoutedFrame(seq=seq)

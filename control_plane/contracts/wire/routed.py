@@ -22,7 +22,7 @@ def submit_to_wire(number: int, call: RoutedCall, now: float) -> router_pb2.Subm
 def submit_from_wire(wire: router_pb2.SubmitCall, gateway_id: str, request_id: str, now: float) -> RoutedCall:
     """The call with its arrival by this machine's clock, under the names that it has here.
 
-    Raises ValueError for an enum's value that is none here.
+    Raises ValueError where a part is missing without which there is no call: how to sample.
     """
     call = from_wire(wire.routed, RoutedCall)
     return replace(call, arrival_mono=now - wire.age_s, gateway_id=gateway_id, request_id=request_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,7 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from control_plane.contracts.v1 import router_pb2 as pb
 from control_plane.contracts.v1.router_pb2_grpc import RouterStub
 from control_plane.contracts.wire.routed import models_from_wire
-from tests.integration.router.rig import MODEL, RemoteRig, remote_rig, until
+from tests.integration.router.rig import GENEROUS_S, MODEL, RemoteRig, remote_rig, until
 from tests.scripted_worker import scripted_server
 
 
@@ -91,3 +92,64 @@ async def test_calls_end_with_the_stream_that_they_came_over() -> None:
         await until(lambda: worker.engine.load().running == 0)
         await until(lambda: made.hosts["r1"].core.in_flight == 0)
         assert handle.over
+
+
+def submit(number: int, request_id: str) -> pb.GatewayFrame:
+    frame = pb.GatewayFrame()
+    frame.submit.call = number
+    frame.submit.routed.request_id = request_id
+    frame.submit.routed.model = "empty"
+    frame.submit.routed.prompt_token_ids.append(1)
+    frame.submit.routed.sampling.max_tokens = 4
+    return frame
+
+
+async def test_a_call_that_cannot_be_read_is_refused_and_the_others_stay() -> None:
+    async with remote_rig() as made, stub(made) as router:
+        await until(lambda: made.hosts["r1"].core.joined)
+        call = router.Route()
+        await call.write(pb.GatewayFrame(hello=pb.GatewayHello(gateway_id="g7", router_id="r1")))
+        await call.write(submit(1, "good"))
+        bad = submit(2, "bad")
+        bad.submit.routed.ClearField("sampling")
+        await call.write(bad)
+        async with asyncio.timeout(GENEROUS_S):
+            while not (frame := await call.read()).refusals:
+                pass
+        assert [(told.call, told.reason) for told in frame.refusals] == [(2, "internal_error")]
+        assert made.hosts["r1"].core.in_flight == 1
+        call.cancel()
+
+
+async def test_a_second_call_with_a_number_in_use_changes_nothing_of_the_first() -> None:
+    async with remote_rig() as made, stub(made) as router:
+        core = made.hosts["r1"].core
+        await until(lambda: core.joined)
+        call = router.Route()
+        await call.write(pb.GatewayFrame(hello=pb.GatewayHello(gateway_id="g7", router_id="r1")))
+        await call.write(submit(1, "first"))
+        second = submit(1, "second")
+        await call.write(second)
+        second.submit.routed.ClearField("sampling")
+        await call.write(second)
+        await call.write(submit(2, "last"))
+        await until(lambda: core.in_flight == 2)
+        await call.write(pb.GatewayFrame(withdraw=pb.WithdrawCall(call=1, reason="client_left")))
+        await until(lambda: core.in_flight == 1)
+        call.cancel()
+
+
+async def test_bytes_that_are_no_frame_are_passed_over() -> None:
+    async with remote_rig() as made:
+        core, server = made.hosts["r1"].core, made.hosts["r1"].server
+        await until(lambda: core.joined)
+        async with grpc.aio.insecure_channel(server.address) as channel:
+            raw: Any = channel.stream_stream("/inferdeck.v1.Router/Route")
+            call = raw()
+            hello = pb.GatewayHello(gateway_id="g7", router_id="r1")
+            await call.write(pb.GatewayFrame(hello=hello).SerializeToString())
+            for data in (b"", b"\xff", b"\x0a\x05abc", b"\x12\x02\x08", b"\x12\x00", bytes(range(256))):
+                await call.write(data)
+            await call.write(submit(1, "good").SerializeToString())
+            await until(lambda: core.in_flight == 1)
+            call.cancel()

@@ -76,6 +76,13 @@ def test_every_field_of_a_call_crosses_and_its_age_counts_by_the_other_clock() -
     assert across(CALL) == dataclasses.replace(CALL, arrival_mono=900.0 - 3.0)
 
 
+def test_without_how_to_sample_there_is_no_call() -> None:
+    wire = submit_to_wire(4, CALL, 53.0)
+    wire.routed.ClearField("sampling")
+    with pytest.raises(ValueError, match="RoutedCall without sampling"):
+        submit_from_wire(wire, "g2", "r", 900.0)
+
+
 def test_no_queue_timeout_is_not_one_of_zero() -> None:
     assert across(dataclasses.replace(CALL, queue_timeout_s=None)).queue_timeout_s is None
 
