@@ -94,7 +94,11 @@ class GatewayStream:
         """The client has left. A call that is over is none to withdraw."""
         handle = self._calls.pop(number, None)
         if handle is not None:
-            handle.cancel(reason, (lambda used: self._used(number, used)) if tell_used else None)
+            try:
+                handle.cancel(reason, (lambda used: self._used(number, used)) if tell_used else None)
+            except Exception:
+                # One call of many on this stream, all of which may be on their way out.
+                _log.exception("a call could not be withdrawn", extra={"gateway_id": self.gateway_id, "call": number})
 
     def withdraw_all(self) -> None:
         """The gateway is gone, and so are its clients."""

@@ -153,6 +153,17 @@ def test_a_gateway_that_goes_takes_its_calls_with_it(stream: GatewayStream, rout
     assert len(stream) == 0
 
 
+def test_a_call_that_cannot_be_withdrawn_keeps_no_other_from_it(
+    stream: GatewayStream, router: FakeRouter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream.submit(1, call("a"))
+    stream.submit(2, call("b"))
+    monkeypatch.setattr(router.handles["a"], "cancel", lambda *_: 1 / 0)
+    stream.withdraw_all()
+    assert router.handles["b"].cancelled == [GATEWAY_LOST]
+    assert len(stream) == 0
+
+
 def test_one_that_does_not_read_is_given_up(router: FakeRouter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway_stream, "BACKLOG", 10)
     overruns: list[bool] = []
