@@ -65,7 +65,12 @@ class Dispatcher:
             why_not=self.catalogue.why_not,
         )
         self._recovery = Recovery(
-            targets=self._targets, lobby=self._lobby, retries=retries, release=self._release, over=self._end
+            targets=self._targets,
+            lobby=self._lobby,
+            retries=retries,
+            release=self._release,
+            over=self._end,
+            drop=self._drop,
         )
         self._seq = 0
 
@@ -229,11 +234,24 @@ class Dispatcher:
         self, request: Request, reason: str, now: float, phase: RequestPhase = RequestPhase.CANCELLED
     ) -> None:
         """Out of the queue or off its worker, and closed; the sink is not told."""
+        self._take_out(request, reason, now, phase)
+        self._lobby.drain(request.model)
+
+    def _take_out(self, request: Request, reason: str, now: float, phase: RequestPhase) -> None:
+        """What it held is nobody's yet."""
         if not self._lobby.leave(request) and request.target is not None and request.target.link is not None:
             request.target.link.abort(request.number)
         self._release(request, now)
         self._finish(request, phase, reason, now)
-        self._lobby.drain(request.model)
+
+    def _drop(self, request: Request, error: InferDeckError, now: float) -> None:
+        """Over, and the sink is told why, of a request that may be anywhere: what was done with it failed half way."""
+        if request.phase.active:
+            try:
+                self._take_out(request, error.reason, now, RequestPhase.FAILED)
+            except Exception:
+                _log.exception("a call could not be ended", extra={"request_id": request.call.request_id})
+            self._tell(request, error)
 
     def _end(self, request: Request, error: InferDeckError, now: float) -> None:
         """Over, and the sink is told why."""

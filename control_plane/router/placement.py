@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from control_plane.contracts.call import RoutedCall
 from control_plane.contracts.errors import InternalError
 from control_plane.contracts.worker import Done
 from control_plane.router.decisions import Decisions
@@ -41,24 +42,22 @@ class Placement:
     def place(self, request: Request) -> Decision:
         """Send it to the best endpoint; ``chosen`` is None if there is none, and nothing has changed then.
 
-        Raises InternalError for a call that cannot be sent; no endpoint holds it then.
+        Raises InternalError for a call that cannot be sent, or that no endpoint can be chosen for because a part of the
+        profile fails on it; no endpoint holds it then.
         """
         call, chosen_mono = continued(request.call, request.said), self._clock()
-        prompt, output = len(call.prompt_token_ids), call.sampling.max_tokens - call.resumed
-        charge = self._expectation(call.model).of(prompt, output, request.choices)
-        cached = self.targets.cached(call.model, call.prompt_token_ids, request.blocks)
-        home = self._sessions.home(call.session, chosen_mono)
-        ask = Ask(
-            call.model, prompt, prompt + output, charge, request.choices, call.priority, request.tried, cached, home
-        )
-        decision = self._decide(ask, chosen_mono)
-        self.decisions.keep(self._attempt(request, chosen_mono), self.profile, ask, decision, chosen_mono)
+        try:
+            ask, decision = self._choose(request, call, chosen_mono)
+        except Exception as error:
+            # What a scorer trips over is this call, and it would do so whenever those that wait are looked at.
+            _log.exception("no endpoint could be chosen", extra={"request_id": call.request_id})
+            raise InternalError("No worker could be chosen for the call.") from error
         if decision.chosen is not None:
             target = self.targets.of(decision.chosen)
             assert target.link is not None
             self._number += 1
-            request.charge = charge
-            request.prompt_tokens = prompt
+            request.charge = ask.expected_tokens
+            request.prompt_tokens = ask.prompt_tokens
             request.block_names = request.blocks.names(call.prompt_token_ids, decision.chosen.block_size)
             request.predicted_tokens = ask.cached_at(decision.chosen) if decision.chosen.block_size else None
             request.shelf, request.block_size = target.shelf, decision.chosen.block_size
@@ -79,6 +78,19 @@ class Placement:
         """Tokens that it will probably hold at its end."""
         call = request.call
         return self._expectation(call.model).of(len(call.prompt_token_ids), call.sampling.max_tokens, request.choices)
+
+    def _choose(self, request: Request, call: RoutedCall, now: float) -> tuple[Ask, Decision]:
+        """``call`` is the request's as it goes on now. Raises whatever a part of the profile does."""
+        prompt, output = len(call.prompt_token_ids), call.sampling.max_tokens - call.resumed
+        charge = self._expectation(call.model).of(prompt, output, request.choices)
+        cached = self.targets.cached(call.model, call.prompt_token_ids, request.blocks)
+        home = self._sessions.home(call.session, now)
+        ask = Ask(
+            call.model, prompt, prompt + output, charge, request.choices, call.priority, request.tried, cached, home
+        )
+        decision = self._decide(ask, now)
+        self.decisions.keep(self._attempt(request, now), self.profile, ask, decision, now)
+        return ask, decision
 
     def _decide(self, ask: Ask, now: float) -> Decision:
         candidates = self.targets.candidates(ask.model)

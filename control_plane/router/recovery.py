@@ -31,7 +31,7 @@ _CALLERS = frozenset(
 
 
 class Recovery:
-    """``release`` takes a request off its endpoint, ``over`` ends it with an error."""
+    """``release`` takes a request off its endpoint, ``over`` ends it with an error, ``drop`` does so wherever it is."""
 
     def __init__(
         self,
@@ -41,12 +41,14 @@ class Recovery:
         retries: int,
         release: Callable[[Request, float], None],
         over: Callable[[Request, InferDeckError, float], None],
+        drop: Callable[[Request, InferDeckError, float], None],
     ) -> None:
         self._targets = targets
         self._lobby = lobby
         self._retries = retries
         self._release = release
         self._over = over
+        self._drop = drop
 
     def call_failed(self, request: Request, error: CallError, now: float) -> None:
         """The worker said so."""
@@ -71,12 +73,16 @@ class Recovery:
         self._lobby.drain(request.model)
 
     def fail_over(self, target: Target, now: float) -> None:
-        """The endpoint is lost: everything that ran there goes elsewhere."""
+        """The endpoint is lost: everything that ran there goes elsewhere, each for itself."""
         for request in sorted(target.calls.values(), key=lambda request: request.seq):
             if request.target is not target:
                 continue
-            self._release(request, now)
-            self._retry(request, target, refusals.worker_lost(request.output_tokens, request.retries + 1), now)
+            try:
+                self._release(request, now)
+                self._retry(request, target, refusals.worker_lost(request.output_tokens, request.retries + 1), now)
+            except Exception:
+                _log.exception("a call could not be taken elsewhere", extra={"request_id": request.call.request_id})
+                self._drop(request, refusals.not_taken_elsewhere(), now)
 
     def _retry(self, request: Request, failed: Target, error: InferDeckError, now: float) -> None:
         """Not more often than allowed, and not on an instance that failed it before. After the first token it goes on

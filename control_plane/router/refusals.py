@@ -115,6 +115,11 @@ def engine_failed(attempts: int) -> InternalError:
     return InternalError(f"The engine failed on the request{tried}.")
 
 
+def not_taken_elsewhere() -> InternalError:
+    """Its worker or router was lost, and handing it on failed."""
+    return InternalError("The call could not be taken elsewhere.")
+
+
 def check_fits(call: RoutedCall, most: int) -> None:
     """Raise for a call that could not fit, however idle the workers are: of ``most`` tokens in all, 0 is unknown."""
     prompt, output = len(call.prompt_token_ids) - call.resumed, call.sampling.max_tokens

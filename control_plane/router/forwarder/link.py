@@ -27,6 +27,7 @@ from control_plane.router.forwarder.grpc_stream import GrpcStream, StreamBroken,
 from control_plane.router.forwarder.kv_watch import KvWatch
 from control_plane.router.requests import Request
 from control_plane.router.targets import Target
+from control_plane.tasks import AGAIN_S
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +92,15 @@ class WorkerLink:
                 cause = f"{type(error).__name__}: {error}"
             finally:
                 self._shut()
-            await asyncio.sleep(self._owner.link_down(self._target, cause))
+            await asyncio.sleep(self._down(cause))
+
+    def _down(self, cause: str) -> float:
+        """How long to wait before the next attempt, in seconds. There is one, whatever the owner makes of the end."""
+        try:
+            return self._owner.link_down(self._target, cause)
+        except Exception:
+            _log.exception("the end of a link could not be dealt with", extra={"worker_id": self._target.worker_id})
+            return AGAIN_S
 
     async def _live(self) -> str:
         """From connecting to the end of the stream. Returns the cause of it."""

@@ -129,7 +129,11 @@ class RouterLink:
             if was_there:
                 backoff = FIRST_BACKOFF_S
             last_cause = cause
-            self._owner.link_down(self, cause)
+            try:
+                self._owner.link_down(self, cause)
+            except Exception:
+                # It is connected again all the same: nobody else would.
+                _log.exception("the end of a link could not be dealt with", extra={"router_id": self.endpoint.id})
             await asyncio.sleep(backoff)
             backoff = min(2 * backoff, LONGEST_BACKOFF_S)
 

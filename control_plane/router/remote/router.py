@@ -234,8 +234,14 @@ class RemoteRouter:
         if link.leaving:
             self._drop(link)
         for call in sorted(link.calls.values(), key=lambda call: call.seq):
+            if call.link is not link:
+                continue  # it was left when another one's end was told
             link.release(call)
-            self._lost(call)
+            try:
+                self._lost(call)
+            except Exception:
+                _log.exception("a call could not be taken elsewhere", extra={"request_id": call.call.request_id})
+                self._drop_call(call)
         self._refresh()
 
     def refused(self, link: RouterLink, call: RemoteCall, error: InferDeckError) -> None:
@@ -388,6 +394,12 @@ class RemoteRouter:
             call.sink.failed(error)
         except Exception:
             _log.exception("a sink failed", extra={"request_id": call.call.request_id})
+
+    def _drop_call(self, call: RemoteCall) -> None:
+        """Over, of a call that may be anywhere: handing it on failed half way."""
+        if call.link is not None:
+            call.link.withdraw(call, DropReason.INTERNAL_ERROR, None)
+        self._fail(call, refusals.not_taken_elsewhere())
 
     def _end(self, call: RemoteCall, phase: RequestPhase, reason: str) -> None:
         self._parked.pop(call.seq, None)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -18,6 +20,10 @@ from control_plane.contracts.errors import (
 from control_plane.contracts.fleet import CancelOutcome, RequestPhase, RequestView, WorkerPhase
 from control_plane.contracts.worker import Load, Stages, WorkerState
 from control_plane.router.decisions import decision_view
+from control_plane.router.requests import Request
+from control_plane.router.scheduling.candidate import Ask, Candidate
+from control_plane.router.scheduling.pickers import MaxRandomTies
+from control_plane.router.scheduling.profile import Profile
 from tests.unit.router.stage import RecordingSink, Stage, StageWorker
 
 
@@ -710,6 +716,82 @@ class TestFleetSets:
         stage.link("b").token("trial")
         stage.submit("more")
         assert stage.where("more") == "b"
+
+
+class TripsOver:
+    """Fails on prompts of 13 tokens."""
+
+    name = "trips_over"
+
+    def score(self, ask: Ask, candidates: Sequence[Candidate], now: float) -> Sequence[float]:
+        if ask.prompt_tokens == 13:
+            raise ZeroDivisionError
+        return [1.0] * len(candidates)
+
+
+class TestWhatNobodyExpected:
+    @pytest.fixture
+    def stage(self) -> Stage:
+        stage = Stage()
+        stage.start("a", max_num_seqs=1)
+        stage.dispatcher.placement.profile = Profile("p", ((TripsOver(), 1.0),), MaxRandomTies(Random(1)))
+        return stage
+
+    def test_a_call_that_a_scorer_fails_on_is_refused_and_nobody_holds_it(self, stage: Stage) -> None:
+        with pytest.raises(InternalError):
+            stage.submit("bad", prompt=13)
+        stage.check()
+        assert len(stage.ledger) == 0
+        assert ended(stage)["bad"].phase is RequestPhase.FAILED
+
+    def test_one_that_waits_fails_and_does_not_hold_up_the_others(self, stage: Stage) -> None:
+        for name in ("r1", "r2"):
+            stage.submit(name)
+        _, bad = stage.submit("bad", prompt=13)
+        _, good = stage.submit("good")
+        stage.link("a").finish("r1")
+        stage.link("a").finish("r2")
+        assert isinstance(bad.error, InternalError)
+        assert good.error is None
+        assert stage.where("good") == "a"
+        stage.check()
+
+    def test_a_lost_worker_hands_on_all_calls_but_the_one_that_cannot_be(
+        self, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        again = stage.dispatcher._lobby.again
+
+        def trip(request: Request, now: float) -> None:
+            if request.call.request_id == "bad":
+                raise ZeroDivisionError
+            again(request, now)
+
+        monkeypatch.setattr(stage.dispatcher._lobby, "again", trip)
+        _, bad = stage.submit("bad")
+        _, good = stage.submit("good")
+        assert stage.link("a").down() > 0
+        assert isinstance(bad.error, InternalError)
+        assert good.error is None
+        assert [request.call.request_id for request in stage.ledger.active] == ["good"]
+        assert ended(stage)["bad"].phase is RequestPhase.FAILED
+        stage.start("b")
+        assert stage.where("good") == "b"
+
+    def test_one_that_failed_on_its_way_runs_nowhere(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+        again = stage.dispatcher._lobby.again
+
+        def trip(request: Request, now: float) -> None:
+            again(request, now)
+            raise ZeroDivisionError
+
+        stage.start("a", "b")
+        monkeypatch.setattr(stage.dispatcher._lobby, "again", trip)
+        _, sink = stage.submit("r")
+        here = stage.where("r")
+        stage.link(here).down()
+        assert isinstance(sink.error, InternalError)
+        assert stage.link("b" if here == "a" else "a").aborted == ["r"]
+        stage.check()
 
 
 class TestCancel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from control_plane.contracts.v1 import router_pb2 as pb
 from control_plane.contracts.wire.frames import fill_frame
 from control_plane.contracts.wire.routed import refusal_to_wire
 from control_plane.contracts.worker import Delta, Done, Finish, FinishReason, Sampling
+from control_plane.router.remote import link as link_module
 from control_plane.router.remote.call import RemoteCall
 from control_plane.router.remote.link import RouterLink
 from tests.unit.router.stage import RecordingSink
@@ -90,3 +92,26 @@ async def test_last_words_are_told_once(link: RouterLink) -> None:
         frame.last_words.add(call=number, output_tokens=9)
         link._take(frame.SerializeToString())
     assert told == [9]
+
+
+async def test_an_owner_that_fails_on_the_end_of_a_link_does_not_end_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Trips(Owner):
+        ends = 0
+
+        def link_down(self, link: RouterLink, cause: str) -> None:
+            self.ends += 1
+            if self.ends == 2:
+                again.set()
+            raise ZeroDivisionError
+
+    again = asyncio.Event()
+    monkeypatch.setattr(link_module, "FIRST_BACKOFF_S", 0.0)
+    owner: Any = Trips()
+    link = RouterLink(RouterEndpoint("r1", "127.0.0.1:1"), "g1", owner)
+    async with asyncio.timeout(30):
+        await again.wait()
+    assert not link.task.done()
+    assert "the end of a link could not be dealt with" in caplog.messages
+    link.close()
