@@ -109,6 +109,10 @@ class Dispatcher:
         except InferDeckError as error:
             self._finish(request, RequestPhase.FAILED, error.reason, now)
             raise
+        except Exception:
+            # Its caller hears of it, and whoever asks what runs here is not to find it for good.
+            self._take_out(request, DropReason.INTERNAL_ERROR, now, RequestPhase.FAILED)
+            raise
         return request
 
     def left(self, request: Request, reason: str, used: Callable[[int], None] | None = None) -> None:

@@ -110,9 +110,12 @@ class Lobby:
                 skip.add(request.seq)
 
     def drain_all(self) -> None:
-        for model in self._waiting.models():
-            self.drain(model)
-        self._arm_next()
+        try:
+            for model in self._waiting.models():
+                self.drain(model)
+        finally:
+            # Without the next tick those that wait would, for good.
+            self._arm_next()
 
     def tick(self) -> None:
         now = self._clock()

@@ -23,7 +23,7 @@ from control_plane.router.decisions import decision_view
 from control_plane.router.requests import Request
 from control_plane.router.scheduling.candidate import Ask, Candidate
 from control_plane.router.scheduling.pickers import MaxRandomTies
-from control_plane.router.scheduling.profile import Profile
+from control_plane.router.scheduling.profile import Decision, Profile
 from tests.unit.router.stage import RecordingSink, Stage, StageWorker
 
 
@@ -776,6 +776,38 @@ class TestWhatNobodyExpected:
         assert ended(stage)["bad"].phase is RequestPhase.FAILED
         stage.start("b")
         assert stage.where("good") == "b"
+
+    def test_a_call_that_could_not_be_taken_in_is_held_by_nobody(
+        self, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        send = stage.dispatcher._lobby._send
+
+        def trip(request: Request) -> Decision:
+            send(request)
+            raise ZeroDivisionError
+
+        with monkeypatch.context() as patch:
+            patch.setattr(stage.dispatcher._lobby, "_send", trip)
+            with pytest.raises(ZeroDivisionError):
+                stage.submit("r")
+        assert len(stage.ledger) == 0
+        assert stage.link("a").aborted == ["r"]
+        stage.check()
+
+    def test_those_that_wait_are_looked_at_again_after_a_look_that_failed(
+        self, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("r1", "r2", "waits"):
+            stage.submit(name)
+
+        def trip(model: str) -> None:
+            raise ZeroDivisionError
+
+        with monkeypatch.context() as patch:
+            patch.setattr(stage.dispatcher._lobby, "drain", trip)
+            with pytest.raises(ZeroDivisionError):
+                stage.advance(1)
+        assert stage.tick_at is not None
 
     def test_one_that_failed_on_its_way_runs_nowhere(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
         again = stage.dispatcher._lobby.again
