@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from control_plane.contracts.call import Router
 from control_plane.contracts.errors import InferDeckError, InternalError, Unavailable
@@ -53,16 +53,14 @@ class _Search:
 
     def answer(self, answer: ModelPrompt | InferDeckError) -> None:
         waiters, self.waiters = self.waiters, []
-        for waiter in waiters:
-            waiter.answer(answer)
+        _tell(waiters, answer)
 
     def give_up(self, error: Unavailable) -> bool:
         """Fail the waiters whose time is up; True when none is left."""
         now = time.monotonic()
         over = [waiter for waiter in self.waiters if waiter.deadline <= now]
         self.waiters = [waiter for waiter in self.waiters if waiter.deadline > now]
-        for waiter in over:
-            waiter.answer(error)
+        _tell(over, error)
         return not self.waiters
 
     def end(self) -> None:
@@ -70,6 +68,15 @@ class _Search:
         if self.task is not None:
             self.task.cancel()
             self.task = None
+
+
+def _tell(waiters: Iterable[Waiter], answer: ModelPrompt | InferDeckError) -> None:
+    """Each for itself: one call that trips over its answer keeps neither the others nor the search from theirs."""
+    for waiter in waiters:
+        try:
+            waiter.answer(answer)
+        except Exception:
+            log.exception("a call could not be told of its model's tokenizer")
 
 
 class ModelPrompts:

@@ -264,3 +264,43 @@ async def test_names_that_a_caller_made_up_are_not_kept(
     prompts.wait("m", answers.waiter())
     await answers.wait(4)
     assert list(prompts._searches) == ["m"], "it is served, and was asked for"
+
+
+def trip(answer: ModelPrompt | InferDeckError) -> None:
+    raise ZeroDivisionError
+
+
+async def test_a_call_that_trips_over_its_answer_keeps_no_other_from_it(
+    router: StubRouter, prompts: ModelPrompts, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = Answers()
+    prompts.wait("m", Waiter(trip, time.monotonic() + 60.0))
+    prompts.wait("m", answers.waiter())
+    await answers.wait()
+    assert isinstance(answers.all[0], ModelPrompt)
+    assert "a call could not be told of its model's tokenizer" in caplog.messages
+
+
+async def test_a_call_that_trips_over_the_end_of_its_time_does_not_end_the_search(
+    router: StubRouter, prompts: ModelPrompts
+) -> None:
+    router.bundles["m"] = LOADING
+    impatient, patient = Answers(), Answers()
+    prompts.wait("m", Waiter(trip, 0.0))
+    prompts.wait("m", impatient.waiter(0.0))
+    prompts.wait("m", patient.waiter())
+    await impatient.wait()
+    router.bundles["m"] = bundle()
+    await patient.wait()
+    assert isinstance(patient.all[0], ModelPrompt)
+
+
+async def test_a_call_that_trips_when_nobody_is_to_wait_any_longer_keeps_no_other_waiting(
+    router: StubRouter, prompts: ModelPrompts
+) -> None:
+    router.bundles["m"] = LOADING
+    answers = Answers()
+    prompts.wait("m", Waiter(trip, time.monotonic() + 60.0))
+    prompts.wait("m", answers.waiter())
+    prompts.give_up(LOADING)
+    assert answers.all == [LOADING]
