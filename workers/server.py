@@ -135,9 +135,19 @@ class WorkerServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _tick(self) -> None:
+        """Until cancelled. Of failures in a row the first is told: it may go on for as long as the engine lives."""
+        failing = False
         while True:
             await asyncio.sleep(_TICK_S)
-            self._meter.tick()
+            try:
+                self._meter.tick()
+            except Exception:
+                # Ended by it, rates and memory would stand still, and look as if they were read.
+                if not failing:
+                    _log.exception("the load could not be read")
+                failing = True
+            else:
+                failing = False
 
     async def _report_health(self, state: WorkerState) -> None:
         serving = state is WorkerState.READY
@@ -148,7 +158,12 @@ class WorkerServer:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("work beside the calls failed", exc_info=error)
 
 
 class _Servicer(worker_pb2_grpc.WorkerServicer):

@@ -419,6 +419,35 @@ class TestWatchLoad:
         assert idle.cpu_s > 0
 
 
+async def test_a_load_that_cannot_be_read_once_is_read_again_and_told_of_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(server_module, "_TICK_S", 0.001)
+    read_again = asyncio.Event()
+    ticks = itertools.count(1)
+    async with scripted_server() as server:
+
+        def tick() -> None:
+            if next(ticks) <= 3:
+                raise ZeroDivisionError
+            read_again.set()
+
+        monkeypatch.setattr(server.server._meter, "tick", tick)
+        async with asyncio.timeout(30):
+            await read_again.wait()
+    assert caplog.messages.count("the load could not be read") == 1
+
+
+async def test_a_state_that_could_not_be_told_to_health_is_told_to_the_log(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(server.server._health, "set", lambda *_: 1 / 0)
+    server.status.move(WorkerState.DRAINING, "test")
+    async with asyncio.timeout(30):
+        while "work beside the calls failed" not in caplog.messages:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
 async def test_sixty_four_calls_at_once_leave_nothing_behind(client: WorkerClient) -> None:
     async with client.link() as one, client.link("two") as two:
         replies = [await (one, two)[n % 2].generate(f"{n}", max_tokens=16, ignore_eos=True) for n in range(64)]
