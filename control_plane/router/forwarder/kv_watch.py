@@ -51,6 +51,9 @@ class KvWatch:
                 cause = await self._watch(address, credentials)
             except (OSError, TimeoutError, SettingsError) as error:
                 cause = str(error) or "nobody answers"
+            except Exception as error:
+                _log.exception("a watch of KV events failed", extra={"address": address})
+                cause = f"{type(error).__name__}: {error}"
             if self.mirror.unavailable:
                 return
             _log.info("watching KV events anew", extra={"address": address, "cause": cause})
