@@ -121,7 +121,7 @@ class Dispatcher:
         if request.phase.active:
             if used is not None:
                 if request.target is not None:
-                    request.target.last_words[request.number] = used
+                    self._await_last_words(request.target, request.number, used)
                 else:
                     used(request.output_tokens)
             self._withdraw(request, reason or DropReason.REQUEST_CANCELLED, self._clock())
@@ -198,6 +198,7 @@ class Dispatcher:
             words = "lost the stream to a worker" if was_connected else "cannot connect to a worker"
             _log.warning(words, extra=about(target) | {"cause": cause, "in_flight": len(target.calls)})
         self._recovery.fail_over(target, self._clock())
+        self._leave_if_idle(target)
         return cool_down
 
     def sink_broke(self, request: Request) -> None:
@@ -287,13 +288,23 @@ class Dispatcher:
 
     # --- targets
 
+    def _await_last_words(self, target: Target, number: int, used: Callable[[int], None]) -> None:
+        """``used`` hears what the worker counted of the attempt with this number, which is about to be aborted."""
+
+        def told(output_tokens: int) -> None:
+            self._leave_if_idle(target)
+            used(output_tokens)
+
+        target.last_words[number] = told
+
     def _leave_if_idle(self, target: Target) -> None:
-        if not target.calls and self._targets.is_leaving(target):
+        if not target.calls and not target.last_words and self._targets.is_leaving(target):
             self._unlink(target)
             self._targets.left(target)
 
     def _unlink(self, target: Target) -> None:
         target.candidate.connected = False
+        target.last_words.clear()
         if target.link is not None:
             target.link.close()
             target.link = None

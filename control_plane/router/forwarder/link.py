@@ -170,6 +170,9 @@ class WorkerLink:
                     self._sink_broke(request)
             elif wire.HasField("done"):
                 self._target.ended(wire.call, wire.done.output_tokens)
+            elif wire.HasField("error"):
+                # It had failed before the worker heard that it was left: nobody tells what it had generated.
+                self._target.last_words.pop(wire.call, None)
 
     def _sink_broke(self, request: Request) -> None:
         _log.exception("a delta could not be passed on", extra={"request_id": request.call.request_id})

@@ -865,6 +865,36 @@ class TestCancel:
         target.ended(number, 7)
         assert told == [7]
 
+    @pytest.mark.parametrize("end", ["told", "lost"])
+    def test_a_worker_that_leaves_is_heard_out(self, end: str) -> None:
+        stage = Stage()
+        stage.start("a", "b")
+        handle, _ = stage.submit("r")
+        link = stage.link(stage.where("r"))
+        (number,) = link.target.calls
+        stage.publish(*(worker for name, worker in stage.workers.items() if name != link.target.worker_id))
+        told: list[int] = []
+        handle.cancel("client_left", told.append)
+        assert not link.closed
+        if end == "told":
+            link.target.ended(number, 7)
+        else:
+            link.down()
+        assert told == ([7] if end == "told" else [])
+        assert link.closed
+        assert link.target not in stage.dispatcher.targets.all()
+
+    def test_a_worker_that_failed_is_not_waited_for(self) -> None:
+        stage = Stage()
+        stage.start("a")
+        handle, _ = stage.submit("r")
+        told: list[int] = []
+        handle.cancel("client_left", told.append)
+        stage.start("a", phase=WorkerPhase.FAILED)
+        stage.start("b")
+        assert [target.worker_id for target in stage.dispatcher.targets.all()] == ["b"]
+        assert told == []
+
     @pytest.mark.parametrize("tokens", [0, 3])
     def test_an_operator_ends_a_running_request(self, tokens: int) -> None:
         stage = Stage()

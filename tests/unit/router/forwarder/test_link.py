@@ -1,4 +1,4 @@
-"""The stream to a worker: there is a next attempt, whatever became of the last one."""
+"""The stream to a worker: what its frames say of calls that were left, and that there is a next attempt."""
 
 from __future__ import annotations
 
@@ -8,10 +8,17 @@ from typing import Any
 import pytest
 
 from control_plane.contracts.fleet import Endpoint, WorkerPhase
+from control_plane.contracts.wire.frames import frame_to_wire
+from control_plane.contracts.worker import CallError, Delta, Done
 from control_plane.router.forwarder import link as link_module
 from control_plane.router.forwarder.link import WorkerLink
 from control_plane.router.prefix_index import PrefixIndex
 from control_plane.router.targets import Target
+
+
+def unreachable() -> Target:
+    endpoint = Endpoint("w", "i1", "127.0.0.1:1", "pool", "tiny", WorkerPhase.READY)
+    return Target(endpoint, PrefixIndex().open())
 
 
 async def test_an_owner_that_fails_on_the_end_of_a_link_does_not_end_it(
@@ -30,11 +37,24 @@ async def test_an_owner_that_fails_on_the_end_of_a_link_does_not_end_it(
     again = asyncio.Event()
     monkeypatch.setattr(link_module, "AGAIN_S", 0.0)
     owner: Any = Owner()
-    endpoint = Endpoint("w", "i1", "127.0.0.1:1", "pool", "tiny", WorkerPhase.READY)
-    target = Target(endpoint, PrefixIndex().open())
-    link = WorkerLink(target, "r1", owner)
+    link = WorkerLink(unreachable(), "r1", owner)
     async with asyncio.timeout(30):
         await again.wait()
     assert not link.task.done()
     assert "the end of a link could not be dealt with" in caplog.messages
+    link.close()
+
+
+@pytest.mark.parametrize(
+    ("end", "heard"),
+    [(Delta(4, done=Done(1, 0, 7)), [7]), (Delta(4, error=CallError("internal_error", "no")), [])],
+)
+async def test_an_end_of_a_call_that_was_left_is_all_that_is_heard_of_it(end: Delta, heard: list[int]) -> None:
+    owner: Any = object()
+    target, told = unreachable(), list[int]()
+    link = WorkerLink(target, "r1", owner)
+    target.last_words[4] = told.append
+    link._take(frame_to_wire(1, 0.0, [end]).SerializeToString())
+    assert told == heard
+    assert target.last_words == {}
     link.close()
