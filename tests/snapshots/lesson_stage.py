@@ -15,7 +15,8 @@ LABEL = "simulated a100-80gb · 2 workers"
 
 
 class LessonStage(ScriptedStage):
-    """``gate`` closed: what is started or done takes until it is opened. ``refuses``: no platform comes up;
+    """``gate`` closed: what is started or done takes until it is opened; ``way_out`` closed: so does closing.
+    ``closing`` and ``broken_off``: how often that began, and was cancelled. ``refuses``: no platform comes up;
     ``breaks``: actions fail. ``began``: the platform as a lesson finds it."""
 
     def __init__(self) -> None:
@@ -23,6 +24,10 @@ class LessonStage(ScriptedStage):
         self.home = "/a/home"
         self.gate = asyncio.Event()
         self.gate.set()
+        self.way_out = asyncio.Event()
+        self.way_out.set()
+        self.closing = 0
+        self.broken_off = 0
         self.refuses: InferDeckError | None = None
         self.breaks: InferDeckError | None = None
         self.running = False
@@ -50,5 +55,11 @@ class LessonStage(ScriptedStage):
         self.cordoned = True
 
     async def close(self) -> None:
+        self.closing += 1
+        try:
+            await self.way_out.wait()
+        except asyncio.CancelledError:
+            self.broken_off += 1
+            raise
         self.closed += 1
         self.running = False

@@ -13,6 +13,7 @@ from textual.worker import Worker, WorkerCancelled, WorkerFailed
 from console.learn.stage import PlatformStage
 from console.plain.terminal import say
 from console.readiness import Readiness
+from console.to_the_end import to_the_end
 from console.tui.app import ConsoleApp
 from console.tui.feed import Feed, Operator
 from console.tui.learn.desk import Doing
@@ -245,6 +246,12 @@ async def _after(before: Worker[None] | None, doing: Callable[[], Any]) -> None:
 
 
 async def _ended(work: Worker[None]) -> None:
+    """Whoever waits may be cancelled, and is once the work has ended: that cancels nothing of the work."""
+    # ``Worker.wait`` cancels the worker when it is cancelled itself, and then says only that the worker was.
+    await to_the_end(asyncio.create_task(_waited_for(work)))
+
+
+async def _waited_for(work: Worker[None]) -> None:
     with suppress(WorkerFailed, WorkerCancelled):
         await work.wait()
 

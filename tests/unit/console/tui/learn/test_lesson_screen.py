@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from console.readiness import Readiness, Step
+from console.tui.learn.app import LearnApp
 from console.tui.learn.finished_screen import FinishedScreen
 from console.tui.learn.lesson_screen import LessonScreen
 from console.tui.learn.pin import Pin
@@ -335,6 +337,44 @@ async def test_from_the_list_one_comes_back_to_the_list(tmp_path: Path) -> None:
         assert seen.progress.lesson(name).at
         await seen.press("escape")
         assert seen.app.return_value == 0
+
+
+async def test_leaving_what_waits_for_the_platform_before_breaks_nothing_off_and_starts_nothing(tmp_path: Path) -> None:
+    stage = LessonStage()
+    async with lesson(tmp_path, alone=False, stage=stage) as seen:
+        await seen.press("enter")
+        await seen.until(lambda: isinstance(seen.app.screen, LessonScreen) and seen.standing.started)
+        stage.way_out.clear()
+        await seen.press("escape")
+        await seen.until(lambda: stage.closing == 1)
+        await seen.press("enter")
+        assert isinstance(seen.app.screen, LessonScreen)
+        await seen.press("escape", "enter", "escape")
+        assert (stage.closing, stage.closed, stage.broken_off) == (1, 0, 0), "nothing goes on beside it"
+        stage.way_out.set()
+        await seen.until(lambda: stage.closed == 3)
+        assert len([asked for asked in stage.asked if asked.startswith("start")]) == 1
+        assert stage.broken_off == 0
+
+
+async def test_waiting_until_all_is_settled_breaks_nothing_off(tmp_path: Path) -> None:
+    stage = LessonStage()
+    async with lesson(tmp_path, alone=False, stage=stage) as seen:
+        await seen.press("enter")
+        await seen.until(lambda: isinstance(seen.app.screen, LessonScreen) and seen.standing.started)
+        stage.way_out.clear()
+        await seen.press("escape")
+        await seen.until(lambda: stage.closing == 1)
+        await seen.press("enter")
+        assert isinstance(seen.app.screen, LessonScreen)
+        assert isinstance(seen.app, LearnApp)
+        settling = asyncio.create_task(seen.app.settled())
+        await seen.settle()
+        assert not settling.done()
+        stage.way_out.set()
+        await settling
+        assert (stage.closed, stage.broken_off) == (1, 0)
+        assert len([asked for asked in stage.asked if asked.startswith("start")]) == 1
 
 
 async def test_the_label_is_there_at_all_times(tmp_path: Path) -> None:
