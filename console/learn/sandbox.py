@@ -7,6 +7,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from console.home import Home, State, read_key
 from console.http import Endpoint
 from console.launch import ControlPlane, Progress, wait_until_ready
 from console.stopping import stop
-from control_plane.contracts.errors import Unavailable
+from console.to_the_end import to_the_end
+from control_plane.contracts.errors import InferDeckError, Unavailable
 from control_plane.contracts.fleet import Snapshot
 from lessons.actions import POOL
 from lessons.model import Sandbox
@@ -72,8 +74,9 @@ class RunningSandbox:
             return made, snapshot
         except BaseException:
             if made is not None:
-                await asyncio.shield(made.close())
-            shutil.rmtree(folder, ignore_errors=True)
+                await to_the_end(asyncio.create_task(made.close()))
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
             raise
 
     @property
@@ -108,14 +111,18 @@ class RunningSandbox:
         return read_key(Path(self.state.api_key_path))
 
     async def close(self) -> None:
-        try:
-            await self._stop()
-        finally:
-            shutil.rmtree(self.home.path, ignore_errors=True)
+        """Cancelled, or where it raises what ``stop`` raises, the home is still there, since something may run in it:
+        close it again."""
+        await self._stop()
+        shutil.rmtree(self.home.path, ignore_errors=True)
 
     async def _stop(self) -> None:
-        if self.home.running() is not None:
-            await stop(self.home, grace_s=0.0)
-        self._own.let_go()
+        try:
+            if self.home.running() is not None:
+                # A learner may have taken its key away; it still ends without its lifeline.
+                with suppress(InferDeckError):
+                    await stop(self.home, grace_s=0.0)
+        finally:
+            self._own.let_go()
         await self._own.ended()
         await stop(self.home, grace_s=0.0)
