@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+from control_plane.contracts.errors import InferDeckError
 
 AGAIN_S: Final = 1.0
 """Seconds before work that is kept going is begun again."""
 
 log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 
 class Tasks:
@@ -36,6 +40,46 @@ class Tasks:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+
+
+class Works:
+    """What somebody has begun goes on to its end, also when they are gone: what it raises then is logged with the
+    work's name."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[Any]] = set()
+
+    async def finish(self, work: Coroutine[Any, Any, _T], name: str) -> _T:
+        """Its result; raises what it raised. Cancelled, it goes on."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(_told_by_nobody)
+            raise
+
+    async def end(self, grace_s: float) -> None:
+        """Break off what is not over within the grace."""
+        tasks = list(self._running)
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace_s)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _told_by_nobody(task: asyncio.Task[Any]) -> None:
+    """Whoever would have told what became of it is gone."""
+    error = None if task.cancelled() else task.exception()
+    if error is None:
+        return
+    told = "a work failed when whoever asked for it was gone"
+    if isinstance(error, InferDeckError):
+        log.warning(told, extra={"task": task.get_name(), "cause": error.message})
+    else:
+        log.error(told, extra={"task": task.get_name()}, exc_info=error)
 
 
 async def _told(work: Coroutine[Any, Any, None], name: str) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any
 
 from control_plane.contracts.errors import Conflict, InvalidRequest
 from control_plane.contracts.sleep import SHALLOW, SLEEP_LEVELS
 from control_plane.contracts.worker import WorkerState
+from control_plane.tasks import Works
 from workers.calls import CallTable
 from workers.engine.base import Engine, Sleeps
 from workers.status import WorkerStatus
@@ -42,16 +41,16 @@ class Sleeper:
         self._calls = calls
         self._before = WorkerState.READY
         self._one_at_a_time = asyncio.Lock()
-        self._tasks: set[asyncio.Task[Slept]] = set()
+        self._works = Works()
 
     async def sleep(self, level: int, *, check: bool = False) -> Slept:
         """Refuse calls and sleep; ``check`` changes nothing. Raises Conflict where the engine can't, while requests
         run and where it sleeps otherwise, InvalidRequest for another level than 1 or 2 (0: 1)."""
-        return await self._unbroken(self._sleep(level or SHALLOW, check))
+        return await self._works.finish(self._sleep(level or SHALLOW, check), "sleep")
 
     async def wake(self) -> Slept:
         """Take calls again, or refuse them as before. Raises Conflict where the engine can't."""
-        return await self._unbroken(self._wake())
+        return await self._works.finish(self._wake(), "wake")
 
     async def _sleep(self, level: int, check: bool) -> Slept:
         engine, status = self._able(), self._status
@@ -126,14 +125,3 @@ class Sleeper:
                 f"{running} {'request runs' if running == 1 else 'requests run'} here, and would be lost",
                 hint=f"inferdeck drain {self._worker_id}",
             )
-
-    async def _unbroken(self, work: Coroutine[Any, Any, Slept]) -> Slept:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return await asyncio.shield(task)
-
-    def _done(self, task: asyncio.Task[Slept]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever asked has it, or is gone

@@ -13,10 +13,10 @@ from typing import Any, Final, TypeVar, cast
 import grpc
 
 from control_plane.api.caller import caller
-from control_plane.api.works import Works
 from control_plane.contracts.errors import InferDeckError, InternalError, Unavailable
 from control_plane.contracts.wire.status import abort_with
 from control_plane.store.outage import is_outage
+from control_plane.tasks import Works
 
 CHECK_EVERY_S: Final = 1.0
 """How often a stream that says something asks whether its operator still may hear it."""
@@ -51,7 +51,7 @@ def write(
     @functools.wraps(method)
     async def to_the_end(self: Any, request: _Request, context: Context) -> _Response:
         works: Works = self.works
-        return await works.finish(method(self, request, context))
+        return await works.finish(method(self, request, context), method.__name__)
 
     return unary(to_the_end)
 

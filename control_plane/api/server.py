@@ -24,7 +24,6 @@ from control_plane.api.fleet_service import FleetService
 from control_plane.api.history_service import HistoryService
 from control_plane.api.routing_feed import RoutingFeed
 from control_plane.api.trail import Trail
-from control_plane.api.works import Works
 from control_plane.contracts.access import Role
 from control_plane.contracts.errors import Conflict, InvalidRequest
 from control_plane.contracts.identity import Peer
@@ -46,6 +45,7 @@ from control_plane.contracts.wire.secure import PeerGate, listen
 from control_plane.contracts.wire.steps import trace_mode
 from control_plane.fleet.named import engine_of, named
 from control_plane.fleet.platform import Platform
+from control_plane.tasks import Works
 
 SERVICES: Final = ("inferdeck.v1.Operator", "inferdeck.v1.Access", "inferdeck.v1.History", "inferdeck.v1.Fleet")
 

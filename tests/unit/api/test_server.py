@@ -104,6 +104,29 @@ async def test_what_an_operator_began_is_done_and_audited_though_they_leave_in_t
     assert (done, written.entries) == (["w"], [("worker.cordon", {"cordoned": True})])
 
 
+async def test_what_fails_when_its_operator_has_left_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    began, go_on = asyncio.Event(), asyncio.Event()
+
+    async def scale(*_: Any, **__: Any) -> ActionResult:
+        began.set()
+        await go_on.wait()
+        raise Conflict("there are no more GPUs")
+
+    platform = MagicMock()
+    platform.operations.scale = scale
+    platform.pools.settings = {}
+    served, _, _ = operator(platform)
+    call = asyncio.ensure_future(served.Scale(pb.ScaleRequest(pool="w", replicas=9), MagicMock()))
+    await began.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    go_on.set()
+    await served.works.end(20.0)
+    (record,) = caplog.records
+    assert (record.__dict__["task"], record.__dict__["cause"]) == ("Scale", "there are no more GPUs")
+
+
 async def test_what_is_not_over_when_the_control_plane_ends_is_audited_so() -> None:
     began = asyncio.Event()
 

@@ -147,3 +147,29 @@ async def test_it_goes_on_when_whoever_asked_is_gone(tmp_path: Path) -> None:
         await asking
     await made.sleeper.wake()
     assert (made.states, made.sleeper.level) == ([ASLEEP, WAKING, READY], 0)
+
+
+async def test_what_fails_when_whoever_asked_is_gone_is_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    began, go_on, failed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def fail(*_: Any) -> None:
+        began.set()
+        await go_on.wait()
+        raise OSError("no memory")
+
+    made = scripted(tmp_path)
+    monkeypatch.setattr(made.engine, "sleep", fail)
+    made.status.listen(lambda state: failed.set() if state is FAILED else None)
+    asking = asyncio.create_task(made.sleeper.sleep(1))
+    await began.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    go_on.set()
+    await failed.wait()
+    await asyncio.sleep(0)
+    (record,) = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert record.__dict__["task"] == "sleep"
+    assert "no memory" in str((record.exc_info or (None, None))[1])
