@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from control_plane.api.answering import Context, told
+from control_plane.api.kept import Kept
 from control_plane.api.routing_feed import RoutingFeed
 from control_plane.contracts.errors import InvalidRequest
 from control_plane.contracts.fleet import GatewayIdentity, Member, RouterEndpoint, RouterReport
@@ -30,9 +31,6 @@ LOADS_EVERY_S: Final = 0.5
 IDLE_EVERY_S: Final = 1.4
 """While no router has reported a request. Samples get no older than that and a heartbeat, which is not stale yet."""
 
-KEPT_S: Final = 0.25
-"""How long a built message is good when nothing changes: ages in it go on."""
-
 log = logging.getLogger(__name__)
 
 
@@ -40,7 +38,7 @@ class FleetService(operator_pb2_grpc.FleetServicer):
     def __init__(self, platform: Platform, routing: RoutingFeed) -> None:
         self._platform = platform
         self._routing = routing
-        self._built: tuple[int, float, pb.FleetUpdate] = (0, 0.0, pb.FleetUpdate())
+        self._endpoints = Kept(platform.changes, self._build_endpoints)
 
     async def Join(self, reports: AsyncIterator[pb.RouterReport], context: Context) -> None:  # noqa: N802
         routers = self._platform.routers
@@ -106,7 +104,7 @@ class FleetService(operator_pb2_grpc.FleetServicer):
         while True:
             async with writing:
                 structure = changes.structure
-                await context.write(self._endpoints())
+                await context.write(self._endpoints.get())
             await asyncio.sleep(ENDPOINT_GAP_S)
             sent = time.monotonic()
             while not await changes.after(structure, LOADS_EVERY_S, structural=True):
@@ -125,14 +123,8 @@ class FleetService(operator_pb2_grpc.FleetServicer):
             async with writing:
                 await context.write(pb.FleetUpdate(question=question))
 
-    def _endpoints(self) -> pb.FleetUpdate:
-        revision, at, built = self._built
-        now = time.monotonic()
-        if revision != self._platform.changes.revision or now - at > KEPT_S:
-            endpoints = self._platform.snapshots.endpoints()
-            built = pb.FleetUpdate(endpoints=to_wire(endpoints, pb.EndpointSet))
-            self._built = (endpoints.revision, now, built)
-        return built
+    def _build_endpoints(self) -> pb.FleetUpdate:
+        return pb.FleetUpdate(endpoints=to_wire(self._platform.snapshots.endpoints(), pb.EndpointSet))
 
 
 async def _hello(reports: AsyncIterator[pb.RouterReport]) -> GatewayIdentity:

@@ -7,8 +7,8 @@ import contextlib
 import dataclasses
 import logging
 import math
-import time
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any, Final
 
 import grpc
@@ -22,6 +22,7 @@ from control_plane.api.caller import require
 from control_plane.api.decision_desk import DecisionDesk
 from control_plane.api.fleet_service import FleetService
 from control_plane.api.history_service import HistoryService
+from control_plane.api.kept import Kept
 from control_plane.api.routing_feed import RoutingFeed
 from control_plane.api.trail import Trail
 from control_plane.contracts.access import Role
@@ -59,9 +60,6 @@ PEERS: Final = {
 WATCH_INTERVAL_S: Final = 0.5
 SHORTEST_INTERVAL_S: Final = 0.05
 WATCH_AT_LEAST_S: Final = 2.0
-
-KEPT_S: Final = 0.25
-"""How long a built message is good when nothing changes: ages in it go on."""
 
 _CORDON: Final = ({"cordoned": False}, {"cordoned": True})
 
@@ -133,11 +131,11 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
         self._operations = platform.operations
         self._trail = trail
         self.works = Works()
-        self._built: dict[bool, tuple[int, float, pb.Snapshot]] = {}
+        self._built = {finished: Kept(platform.changes, partial(self._build, finished)) for finished in (False, True)}
 
     @unary
     async def GetSnapshot(self, request: pb.GetSnapshotRequest, context: Context) -> pb.Snapshot:  # noqa: N802
-        return self._snapshot(request.finished_requests)
+        return self._built[request.finished_requests].get()
 
     @stream
     async def Watch(self, request: pb.WatchRequest, context: Context) -> AsyncIterator[pb.Snapshot]:  # noqa: N802
@@ -147,7 +145,7 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
         interval = max(asked, SHORTEST_INTERVAL_S) if asked else WATCH_INTERVAL_S
         changes = self._platform.changes
         while True:
-            snapshot = self._snapshot(request.finished_requests)
+            snapshot = self._built[request.finished_requests].get()
             # The next one is built when this one has been taken: who reads slowly skips, and nothing piles up.
             yield snapshot
             await asyncio.sleep(interval)
@@ -327,15 +325,8 @@ class _Operator(operator_pb2_grpc.OperatorServicer):
         async for progress in self._platform.shutdown(grace_s):
             yield to_wire(progress, pb.ShutdownProgress)
 
-    def _snapshot(self, finished: bool) -> pb.Snapshot:
-        """Built once for all who ask between two changes."""
-        revision, at, built = self._built.get(finished, (0, 0.0, pb.Snapshot()))
-        now = time.monotonic()
-        if revision != self._platform.changes.revision or now - at > KEPT_S:
-            snapshot = self._platform.snapshots.snapshot(finished_requests=finished)
-            built = to_wire(snapshot, pb.Snapshot)
-            self._built[finished] = (snapshot.revision, now, built)
-        return built
+    def _build(self, finished: bool) -> pb.Snapshot:
+        return to_wire(self._platform.snapshots.snapshot(finished_requests=finished), pb.Snapshot)
 
 
 def _trace(state: TraceState) -> dict[str, Any]:
