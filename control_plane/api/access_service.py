@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from control_plane.api.answering import Context, unary
+from control_plane.api.answering import Context, unary, write
 from control_plane.api.auth import Access
 from control_plane.api.caller import caller
 from control_plane.contracts.access import (
@@ -28,6 +28,7 @@ from control_plane.contracts.policy_document import assigned, policy_of
 from control_plane.contracts.v1 import access_pb2 as pb
 from control_plane.contracts.v1 import access_pb2_grpc
 from control_plane.contracts.wire.convert import from_wire, to_wire
+from control_plane.tasks import Works
 
 PolicyChanged = Callable[[], None]
 
@@ -58,6 +59,7 @@ class AccessService(access_pb2_grpc.AccessServicer):
         self._models = models
         self._policy_changed = policy_changed
         self._home = home
+        self.works = Works()
 
     @unary
     async def ListKeys(self, request: pb.ListKeysRequest, context: Context) -> pb.KeyList:  # noqa: N802
@@ -67,12 +69,12 @@ class AccessService(access_pb2_grpc.AccessServicer):
 
         return to_wire(await asyncio.to_thread(read), pb.KeyList)
 
-    @unary
+    @write
     async def CreateKey(self, request: pb.CreateKeyRequest, context: Context) -> pb.NewKey:  # noqa: N802
         spec = from_wire(request.spec, KeySpec)
         return await self._new_key(self._access.keys.create, spec, caller().actor, dry_run=request.dry_run)
 
-    @unary
+    @write
     async def SetKey(self, request: pb.SetKeyRequest, context: Context) -> pb.KeyChange:  # noqa: N802
         assignments = tuple(request.assignments)
         change = await asyncio.to_thread(
@@ -80,7 +82,7 @@ class AccessService(access_pb2_grpc.AccessServicer):
         )
         return to_wire(change, pb.KeyChange)
 
-    @unary
+    @write
     async def RotateKey(self, request: pb.RotateKeyRequest, context: Context) -> pb.NewKey:  # noqa: N802
         actor, dry_run = caller().actor, request.dry_run
 
@@ -92,7 +94,7 @@ class AccessService(access_pb2_grpc.AccessServicer):
 
         return await self._new_key(rotate)
 
-    @unary
+    @write
     async def RevokeKey(self, request: pb.KeyRef, context: Context) -> pb.KeyChange:  # noqa: N802
         change = await asyncio.to_thread(
             self._access.keys.revoke, request.key_id, caller().actor, dry_run=request.dry_run
@@ -104,7 +106,7 @@ class AccessService(access_pb2_grpc.AccessServicer):
         version = request.version if request.HasField("version") else None
         return to_wire(await asyncio.to_thread(self._access.policies.get, version), pb.Policy)
 
-    @unary
+    @write
     async def SetPolicy(self, request: pb.SetPolicyRequest, context: Context) -> pb.PolicyChange:  # noqa: N802
         version = request.version if request.HasField("version") else None
         change = await asyncio.to_thread(
@@ -128,7 +130,7 @@ class AccessService(access_pb2_grpc.AccessServicer):
         operators = await asyncio.to_thread(self._access.operators.all)
         return to_wire(OperatorList(operators, time.time()), pb.OperatorList)
 
-    @unary
+    @write
     async def CreateOperator(self, request: pb.CreateOperatorRequest, context: Context) -> pb.NewOperator:  # noqa: N802
         try:
             role = Role(request.role)
@@ -139,7 +141,7 @@ class AccessService(access_pb2_grpc.AccessServicer):
         )
         return to_wire(new, pb.NewOperator)
 
-    @unary
+    @write
     async def RevokeOperator(self, request: pb.OperatorRef, context: Context) -> pb.OperatorList:  # noqa: N802
         revoked = await asyncio.to_thread(
             self._access.operators.revoke, request.operator_id, caller().actor, dry_run=request.dry_run

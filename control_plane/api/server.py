@@ -89,8 +89,8 @@ class ApiServer:
         self._operator = operator = _Operator(platform, trail, routing)
         operator_pb2_grpc.add_OperatorServicer_to_server(operator, self._server)  # type: ignore[no-untyped-call]
         self._feeding: asyncio.Task[None] | None = None
-        service = AccessService(access, home_secret, routing.policy_changed, platform.pools.models)
-        access_pb2_grpc.add_AccessServicer_to_server(service, self._server)  # type: ignore[no-untyped-call]
+        self._access = AccessService(access, home_secret, routing.policy_changed, platform.pools.models)
+        access_pb2_grpc.add_AccessServicer_to_server(self._access, self._server)  # type: ignore[no-untyped-call]
         history = HistoryService(platform.conversations, trail)
         history_pb2_grpc.add_HistoryServicer_to_server(history, self._server)  # type: ignore[no-untyped-call]
         operator_pb2_grpc.add_FleetServicer_to_server(FleetService(platform, routing), self._server)  # type: ignore[no-untyped-call]
@@ -120,7 +120,7 @@ class ApiServer:
         await self._server.stop(grace_s)
         if self._feeding is not None:
             self._feeding.cancel()
-        await self._operator.works.end(grace_s)
+        await asyncio.gather(self._operator.works.end(grace_s), self._access.works.end(grace_s))
         await self._trail.written()
 
 

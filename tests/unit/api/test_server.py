@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from typing import Any, cast
 from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 
+from control_plane.api.access_service import AccessService
 from control_plane.api.caller import Caller, enter
 from control_plane.api.server import ApiServer, _Operator
 from control_plane.api.trail import Trail
-from control_plane.contracts.access import Actor, Role
+from control_plane.contracts.access import Actor, PolicyChange, Role
 from control_plane.contracts.errors import Conflict, Unavailable
 from control_plane.contracts.fleet import ActionResult
+from control_plane.contracts.policy import Policy
+from control_plane.contracts.v1 import access_pb2
 from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.store import Audit
 
@@ -125,6 +129,54 @@ async def test_what_fails_when_its_operator_has_left_is_in_the_log(caplog: pytes
     await served.works.end(20.0)
     (record,) = caplog.records
     assert (record.__dict__["task"], record.__dict__["cause"]) == ("Scale", "there are no more GPUs")
+
+
+async def test_a_key_that_was_not_changed_when_its_operator_has_left_is_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loop, began, go_on = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    def change(*_: Any, **__: Any) -> Any:
+        loop.call_soon_threadsafe(began.set)
+        go_on.wait(20)
+        raise Conflict("the key is revoked")
+
+    access = MagicMock()
+    access.keys.change = change
+    operator(MagicMock())
+    served = AccessService(access, MagicMock(), MagicMock(), frozenset)
+    call = asyncio.ensure_future(served.SetKey(access_pb2.SetKeyRequest(key_id="key-1"), MagicMock()))
+    await began.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    go_on.set()
+    await served.works.end(20.0)
+    (record,) = caplog.records
+    assert (record.__dict__["task"], record.__dict__["cause"]) == ("SetKey", "the key is revoked")
+
+
+async def test_routers_hear_of_a_policy_whose_operator_has_left() -> None:
+    loop, began, go_on, changed = asyncio.get_running_loop(), asyncio.Event(), threading.Event(), MagicMock()
+
+    def change(*_: Any, **__: Any) -> Any:
+        loop.call_soon_threadsafe(began.set)
+        go_on.wait(20)
+        return PolicyChange(Policy(), Policy())
+
+    access = MagicMock()
+    access.policies.set = change
+    operator(MagicMock())
+    served = AccessService(access, MagicMock(), changed, frozenset)
+    request = access_pb2.SetPolicyRequest(assignments=["routing.profile=balanced"])
+    call = asyncio.ensure_future(served.SetPolicy(request, MagicMock()))
+    await began.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    go_on.set()
+    await served.works.end(20.0)
+    changed.assert_called_once_with()
 
 
 async def test_what_is_not_over_when_the_control_plane_ends_is_audited_so() -> None:
