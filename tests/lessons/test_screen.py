@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import tempfile
 from pathlib import Path
+
+import pytest
 
 from console.home import Home
 from console.learn.stage import PlatformStage
@@ -77,6 +81,39 @@ async def test_esc_in_an_experiment_leaves_nothing_running(tmp_path: Path) -> No
             assert home.running() is None
             assert not home.leftovers()
     assert Progress.read(tmp_path / "learn.json").lesson(FULL.name).at == "over"
+
+
+async def test_a_lesson_that_is_left_before_its_platform_comes_lets_the_one_before_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    homes = tmp_path / "homes"
+    homes.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(homes))
+    seen: set[str] = set()
+    async with PlatformStage() as stage:
+        remote = Remote(None, stage.target, "there")
+        app = LearnApp(stage, Progress.read(tmp_path / "learn.json"), remote, remote)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause()
+            app.open_lesson(FULL.name)
+            await Walk(pilot).began()
+            home = Home(Path(stage.home))
+            own = home.running()
+            assert own is not None
+            app.leave_lesson()
+            await asyncio.sleep(0.01)
+            app.open_lesson(FULL.name)
+            await asyncio.sleep(0.01)
+            app.leave_lesson()
+            while stage.running or homes_in(homes):
+                assert home.path.exists() or not own.alive, "its home goes after it"
+                seen |= homes_in(homes)
+                await asyncio.sleep(0.01)
+            assert seen == {home.path.name}, "nothing starts for a lesson that nobody has open"
+
+
+def homes_in(folder: Path) -> set[str]:
+    return {each.name for each in folder.glob("inferdeck-lesson-*")}
 
 
 async def test_a_moment_is_a_picture_of_the_running_lesson() -> None:
