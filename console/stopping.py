@@ -32,6 +32,8 @@ async def stop(home: Home, *, grace_s: float, say: Say = lambda _: None, target:
     state = home.running()
     was_there = state is not None
     if state is not None:
+        # One that was paused can neither hear nor end.
+        send(state.pid, state.start_ticks, signal.SIGCONT)
         await _shut_down(target or home.target(), state, grace_s, say)
     left = home.leftovers()
     if left:
@@ -70,6 +72,7 @@ async def _end(left: list[Leftover], *, hard: bool) -> None:
     """SIGTERM, then SIGKILL for what is still there; an engine never outlives its worker."""
     for entry in left:
         send(entry.pid, entry.ticks, signal.SIGKILL if hard else signal.SIGTERM)
+        send(entry.pid, entry.ticks, signal.SIGCONT)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(TERM_S):
             for entry in left:

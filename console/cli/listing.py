@@ -32,11 +32,16 @@ class Listing:
     called: Callable[[Any], str] = lambda row: ""
     """What people call it, beside its name."""
 
+    past: Callable[[Any], bool] = lambda row: False
+    """Whether it is no more, so that what people call it means another one."""
+
     def named(self, name: str) -> list[Any]:
-        """The rows with this name; those that are called so where none has it."""
-        return [row for row in self.rows if self.name(row) == name] or [
-            row for row in self.rows if self.called(row) == name
-        ]
+        """The rows with this name; those that are called so where none has it, and of these what is no more only where
+        nothing else is left."""
+        if exact := [row for row in self.rows if self.name(row) == name]:
+            return exact
+        called = [row for row in self.rows if self.called(row) == name]
+        return [row for row in called if not self.past(row)] or called
 
 
 async def listings(
@@ -65,7 +70,13 @@ async def _keys(client: OperatorClient, everything: bool) -> Listing:
     now = told.taken_unix
     rows = [key for key in told.keys if everything or key.revoked_unix is None]
     return Listing(
-        "keys", rows, lambda k: k.id, access.key_columns(now), lambda k: access.key_data(k, now), lambda k: k.spec.name
+        "keys",
+        rows,
+        lambda k: k.id,
+        access.key_columns(now),
+        lambda k: access.key_data(k, now),
+        lambda k: k.spec.name,
+        lambda k: k.revoked_unix is not None,
     )
 
 
@@ -80,6 +91,7 @@ async def _operators(client: OperatorClient, everything: bool) -> Listing:
         access.operator_columns(now),
         lambda o: access.operator_data(o, now),
         lambda o: o.name,
+        lambda o: o.revoked_unix is not None,
     )
 
 

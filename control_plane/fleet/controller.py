@@ -47,6 +47,7 @@ from control_plane.tasks import Tasks
 
 TICK_S: Final = 0.5
 SCAN_S: Final = 5.0
+GAP_S: Final = 2.0  # between two steps, which ``TICK_S`` bounds where the process runs
 STOP_GRACE_S: Final = 5.0
 BLOCKED_S: Final = 5.0
 
@@ -76,6 +77,7 @@ class Controller:
         self._credentials = credentials
         self._discovery = Discovery(launcher, pools)
         self._scanned_at = -SCAN_S
+        self._stepped_at = time.monotonic()
         self._links: dict[str, asyncio.Task[None]] = {}
         self._tasks = Tasks()
         self._blocked: dict[str, tuple[str, float, bool]] = {}
@@ -113,6 +115,7 @@ class Controller:
 
     def step(self) -> None:
         now = time.monotonic()
+        self._mind_the_gap(now)
         self._check_health(now)
         try:
             if now - self._scanned_at >= SCAN_S:
@@ -173,11 +176,17 @@ class Controller:
         self._changes.bump(structural=True)
         self.wake()
 
-    # --- what is there
-
     def _replicas(self, now: float) -> tuple[Replica, ...]:
         routed = self._requests.in_flight()
         return tuple(worker.replica(routed[worker.id], now) for worker in self.workers.values())
+
+    def _mind_the_gap(self, now: float) -> None:
+        """Where this process stood still, as a paused machine does, what workers said meanwhile is still to be read."""
+        gap, self._stepped_at = now - self._stepped_at, now
+        if gap > GAP_S:
+            log.warning("stood still for %.1f s", gap)
+            for worker in self.workers.values():
+                worker.unheard(gap, now)
 
     def _check_health(self, now: float) -> None:
         for worker in self.workers.values():

@@ -78,6 +78,11 @@ class Health:
             return Health(now, Life.ALIVE, 0, busy)
         return Health(now, Life.LOST, recoveries, busy)
 
+    def unheard(self, seconds: float, now: float) -> Health:
+        """Nobody listened for the last so many seconds: they count for nothing."""
+        stuck_at = None if self.stuck_at is None else min(now, self.stuck_at + seconds)
+        return replace(self, signed_at=min(now, self.signed_at + seconds), stuck_at=stuck_at)
+
     def misses(self, now: float) -> int:
         """Intervals in a row that have gone by without a sign."""
         return max(0, int((now - self.signed_at) / (BUSY_INTERVAL_S if self.busy else INTERVAL_S)))

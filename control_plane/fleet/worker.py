@@ -81,6 +81,12 @@ class Worker:
         if self.stage is not Stage.STOPPING:
             self.reason = how
 
+    def unheard(self, seconds: float, now: float) -> None:
+        """Nobody listened to it for the last so many seconds: what it had to do in time may take as much longer."""
+        self.health = self.health.unheard(seconds, now)
+        self.since_at = min(now, self.since_at + seconds)
+        self.moved_at = min(now, self.moved_at + seconds)
+
     @property
     def told_to_drain(self) -> bool:
         return self.draining or self.retiring
@@ -96,10 +102,10 @@ class Worker:
 
     @property
     def phase(self) -> WorkerPhase:
-        if self.stage is Stage.WAITING or self.ended is not None:
-            return WorkerPhase.FAILED if self.failures or self.ended is not None else WorkerPhase.STARTING
         if self.stage is Stage.STOPPING:
             return WorkerPhase.STOPPING
+        if self.stage is Stage.WAITING or self.ended is not None:
+            return WorkerPhase.FAILED if self.failures or self.ended is not None else WorkerPhase.STARTING
         if self.stage is Stage.STARTING:
             return WorkerPhase.STARTING
         if self.health.life is Life.LOST:

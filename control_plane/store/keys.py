@@ -241,7 +241,9 @@ def _find(connection: sa.Connection, reference: str) -> KeyView:
         raise NotFound(f"there is no key {reference!r}", param="key_id", hint="inferdeck key list")
     if len(valid) > 1:
         ids = ", ".join(view.id for view in valid[:5])
-        raise InvalidRequest(f"key_id: {len(valid)} keys have the name {reference!r}: {ids}", param="key_id")
+        raise InvalidRequest(
+            f"{len(valid)} keys have the name {reference!r}: {ids}", param="key_id", hint="name the one meant by its id"
+        )
     return valid[0]
 
 

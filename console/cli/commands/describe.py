@@ -83,6 +83,13 @@ async def describe(
             known = map(listing.name, listing.rows)
             listed = place.command(f"get {kind}{' --all' if kind == 'requests' else ''}")
             raise not_found(kind, name or "", known, listed)
+        if len(found) > 1 and listing.name(found[0]) != name:
+            ids = ", ".join(map(listing.name, found[:5]))
+            raise InvalidRequest(
+                f"{len(found)} {kind} have the name {name!r}: {ids}",
+                param="name",
+                hint=place.command("describe", f"{singular(kind)}/{listing.name(found[0])}"),
+            )
         row = found[-1]
         timeline = timelines.get(name or "") if kind == "requests" else None
         if output in (Format.JSON, Format.YAML):

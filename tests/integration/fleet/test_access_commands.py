@@ -55,6 +55,14 @@ def test_a_second_key_of_a_name_and_a_model_that_is_none_are_told(inferdeck: Com
     assert second.code == 0
     assert f"key/{row['id']} has the name twin too" in second.err
     assert "nothing serves" not in second.err
+    both = inferdeck("describe", "key/twin")
+    assert both.code == 2
+    assert "2 keys have the name 'twin'" in both.err
+    [other] = [each for each in inferdeck("get", "keys", "-o", "json").data if each["name"] == "twin" and each != row]
+    assert inferdeck("key", "revoke", other["id"], "--yes").code == 0
+    assert row["id"] in inferdeck("describe", "key/twin").out, "not the one that is no more"
+    assert inferdeck("key", "revoke", row["id"], "--yes").code == 0
+    assert inferdeck("describe", f"key/{other['id']}").code == 0
 
 
 def test_a_paid_key_from_its_making_to_its_end(deck: Deck, inferdeck: Command) -> None:

@@ -153,6 +153,14 @@ def test_down_ends_what_a_killed_control_plane_left(make_platform: MakePlatform)
     assert platform.run("down").stderr.startswith("nothing is running")
 
 
+def test_down_ends_a_platform_whose_control_plane_is_paused(make_platform: MakePlatform) -> None:
+    platform = make_platform()
+    platform.up()
+    os.kill(platform.state["pid"], signal.SIGSTOP)
+    assert "workers stopped" in platform.run("down").stderr
+    platform.nothing_left()
+
+
 def test_down_touches_no_process_that_only_has_the_number(make_platform: MakePlatform, tmp_path: Path) -> None:
     platform = make_platform()
     bystander = subprocess.Popen(["sleep", "60"], start_new_session=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,13 @@ from control_plane.fleet import link as linking
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.controller import Controller
 from control_plane.fleet.events import Events
+from control_plane.fleet.health import Health, Life
 from control_plane.fleet.launcher.base import Found, LaunchFailed
 from control_plane.fleet.launcher.process import Process
 from control_plane.fleet.operations import Operations
 from control_plane.fleet.pools import Pools
 from control_plane.fleet.requests import Requests
-from control_plane.fleet.state import PoolTarget, Stage
+from control_plane.fleet.state import LOST_STOP_S, PoolTarget, Stage
 from control_plane.fleet.worker import Worker
 from control_plane.settings import Home, PoolSettings
 from control_plane.store import Database, DesiredState, EventLog
@@ -238,3 +240,23 @@ async def test_nobody_is_cordoned_for_a_worker_that_left_meanwhile(
     assert not workers["p-1"].cordoned
     assert not stand.controller._cordoned
     assert stand.pools._store.cordoned() == frozenset()
+
+
+async def test_workers_are_not_judged_by_a_silence_in_which_nobody_listened(
+    stand: Stand, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The control plane was paused for longer than a worker may be silent."""
+    spec = WorkerSpec("p-1", "p", "scripted", "m", "", "/announce", "/log", "/cache")
+    worker = stand.controller.workers["p-1"] = Worker("p-1", "p", "m", spec, "/log")
+    worker.begin()
+    worker.enter(Stage.SERVING, "")
+    before = time.monotonic() - LOST_STOP_S - 40
+    worker.health = Health(before, Life.ALIVE, stuck_at=before)
+    worker.since_at = before
+    stand.controller._stepped_at = before
+    stand.controller.step()
+    assert (worker.health.life, worker.stage) == (Life.ALIVE, Stage.SERVING)
+    assert "stood still for 100.0 s" in caplog.text
+    worker.health = Health(before, Life.ALIVE)
+    stand.controller.step()
+    assert worker.health.life is Life.LOST

@@ -42,6 +42,7 @@ def serving(**fields: Any) -> Worker:
         ({"stage": Stage.STARTING, "load": None}, WorkerPhase.STARTING),
         ({"stage": Stage.STOPPING}, WorkerPhase.STOPPING),
         ({"ended": "exit code 1"}, WorkerPhase.FAILED),
+        ({"stage": Stage.STOPPING, "ended": "exit code 0"}, WorkerPhase.STOPPING),
         ({"health": Health(0.0, Life.LOST)}, WorkerPhase.LOST),
         ({"load": None}, WorkerPhase.STARTING),
         ({"load": load(WorkerState.FAILED)}, WorkerPhase.FAILED),
