@@ -106,7 +106,7 @@ async def test_cordon_drain_and_uncordon(make_deck: MakeDeck) -> None:
         assert (await operator.uncordon("tiny-1")).changed
         assert not (await operator.uncordon("tiny-1")).changed
 
-        streams = [asyncio.create_task(deck.stream(tokens=60, delay_s=0.05)) for _ in range(4)]
+        streams = [asyncio.create_task(deck.stream(tokens=200, delay_s=0.05)) for _ in range(4)]
         busy = await deck.until(lambda snapshot: [len(held(snapshot, name)) for name in ("tiny-1", "tiny-2")] == [2, 2])
         running = held(busy, "tiny-1")
         (plan,) = [step async for step in operator.drain("tiny-1", dry_run=True)]
@@ -129,7 +129,7 @@ async def test_cordon_drain_and_uncordon(make_deck: MakeDeck) -> None:
         assert [step.done for step in steps] == [False] * (len(steps) - 1) + [True]
         assert steps[-1] == DrainProgress("tiny-1", 0, done=True, message="worker/tiny-1 is drained")
         for events in await asyncio.gather(*streams):
-            assert contents(events) == 60
+            assert contents(events) == 200
         drained = await deck.until(lambda snapshot: _state(snapshot, "tiny-1") is WorkerState.DRAINING)
         assert worker(drained, "tiny-1").pid == worker(before, "tiny-1").pid
         assert [step.done for step in [step async for step in operator.drain("tiny-1")]] == [True], "idempotent"

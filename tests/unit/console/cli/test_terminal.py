@@ -123,8 +123,7 @@ def test_a_terminal_is_asked(operator: FakeOperator, home: Path, answer: str, co
 def test_ctrl_c_at_the_question_changes_nothing(operator: FakeOperator, home: Path) -> None:
     screen = Screen.run(home, "scale", "smollm2=0")
     screen.until("Go on? [y/N] ")
-    screen.type("\x03")
-    assert screen.end() == 130
+    assert screen.leave("\x03") == 130
     assert operator.calls == []
 
 
