@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -59,7 +61,9 @@ async def test_a_lesson_is_played_and_its_platform_is_seen_meanwhile(tmp_path: P
     assert not home.leftovers()
 
 
-async def test_esc_in_an_experiment_leaves_nothing_running(tmp_path: Path) -> None:
+@asynccontextmanager
+async def opened_from_the_list(tmp_path: Path) -> AsyncIterator[tuple[PlatformStage, LearnApp, Walk]]:
+    """The lesson, with its platform there."""
     async with PlatformStage() as stage:
         remote = Remote(None, stage.target, "there")
         app = LearnApp(stage, Progress.read(tmp_path / "learn.json"), remote, remote)
@@ -68,18 +72,23 @@ async def test_esc_in_an_experiment_leaves_nothing_running(tmp_path: Path) -> No
             app.open_lesson(FULL.name)
             walk = Walk(pilot)
             await walk.began()
-            home = Home(Path(stage.home))
-            await walk.go_to("over")
-            await pilot.press("enter")
-            await pilot.pause(0.2)
-            assert walk.screen is not None
-            assert walk.screen.standing.doing
-            await pilot.press("escape")
-            while stage.running:
-                await pilot.pause(0.05)
-            assert walk.screen is None
-            assert home.running() is None
-            assert not home.leftovers()
+            yield stage, app, walk
+
+
+async def test_esc_in_an_experiment_leaves_nothing_running(tmp_path: Path) -> None:
+    async with opened_from_the_list(tmp_path) as (stage, _, walk):
+        pilot, home = walk.pilot, Home(Path(stage.home))
+        await walk.go_to("over")
+        await pilot.press("enter")
+        await pilot.pause(0.2)
+        assert walk.screen is not None
+        assert walk.screen.standing.doing
+        await pilot.press("escape")
+        while stage.running:
+            await pilot.pause(0.05)
+        assert walk.screen is None
+        assert home.running() is None
+        assert not home.leftovers()
     assert Progress.read(tmp_path / "learn.json").lesson(FULL.name).at == "over"
 
 
@@ -90,26 +99,20 @@ async def test_a_lesson_that_is_left_before_its_platform_comes_lets_the_one_befo
     homes.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(homes))
     seen: set[str] = set()
-    async with PlatformStage() as stage:
-        remote = Remote(None, stage.target, "there")
-        app = LearnApp(stage, Progress.read(tmp_path / "learn.json"), remote, remote)
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause()
-            app.open_lesson(FULL.name)
-            await Walk(pilot).began()
-            home = Home(Path(stage.home))
-            own = home.running()
-            assert own is not None
-            app.leave_lesson()
+    async with opened_from_the_list(tmp_path) as (stage, app, _):
+        home = Home(Path(stage.home))
+        own = home.running()
+        assert own is not None
+        app.leave_lesson()
+        await asyncio.sleep(0.01)
+        app.open_lesson(FULL.name)
+        await asyncio.sleep(0.01)
+        app.leave_lesson()
+        while stage.running or homes_in(homes):
+            assert home.path.exists() or not own.alive, "its home goes after it"
+            seen |= homes_in(homes)
             await asyncio.sleep(0.01)
-            app.open_lesson(FULL.name)
-            await asyncio.sleep(0.01)
-            app.leave_lesson()
-            while stage.running or homes_in(homes):
-                assert home.path.exists() or not own.alive, "its home goes after it"
-                seen |= homes_in(homes)
-                await asyncio.sleep(0.01)
-            assert seen == {home.path.name}, "nothing starts for a lesson that nobody has open"
+        assert seen == {home.path.name}, "nothing starts for a lesson that nobody has open"
 
 
 def homes_in(folder: Path) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+from collections.abc import Awaitable
 from typing import Any, cast
 from unittest.mock import AsyncMock, MagicMock
 
@@ -75,6 +76,18 @@ def operator(platform: Any) -> tuple[_Operator, Written, Trail]:
     return _Operator(platform, trail, MagicMock()), written, trail
 
 
+async def left_in_the_middle(
+    call: Awaitable[Any], began: asyncio.Event, go_on: asyncio.Event | threading.Event
+) -> None:
+    """The operator who made this call goes while it is worked on; the work goes on then."""
+    made = asyncio.ensure_future(call)
+    await began.wait()
+    made.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await made
+    go_on.set()
+
+
 async def test_a_sleep_that_nobody_saw_the_end_of_is_audited() -> None:
     platform, context = MagicMock(), AsyncMock()
     platform.operations.sleep = AsyncMock(side_effect=Unavailable("gave up after 600 s: no answer at w"))
@@ -97,12 +110,7 @@ async def test_what_an_operator_began_is_done_and_audited_though_they_leave_in_t
     platform = MagicMock()
     platform.operations.cordon = cordon
     served, written, trail = operator(platform)
-    call = asyncio.ensure_future(served.Cordon(pb.WorkerRef(worker_id="w"), MagicMock()))
-    await began.wait()
-    call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    go_on.set()
+    await left_in_the_middle(served.Cordon(pb.WorkerRef(worker_id="w"), MagicMock()), began, go_on)
     await served.works.end(20.0)
     await trail.written()
     assert (done, written.entries) == (["w"], [("worker.cordon", {"cordoned": True})])
@@ -120,12 +128,7 @@ async def test_what_fails_when_its_operator_has_left_is_in_the_log(caplog: pytes
     platform.operations.scale = scale
     platform.pools.settings = {}
     served, _, _ = operator(platform)
-    call = asyncio.ensure_future(served.Scale(pb.ScaleRequest(pool="w", replicas=9), MagicMock()))
-    await began.wait()
-    call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    go_on.set()
+    await left_in_the_middle(served.Scale(pb.ScaleRequest(pool="w", replicas=9), MagicMock()), began, go_on)
     await served.works.end(20.0)
     (record,) = caplog.records
     assert (record.__dict__["task"], record.__dict__["cause"]) == ("Scale", "there are no more GPUs")
@@ -145,12 +148,7 @@ async def test_a_key_that_was_not_changed_when_its_operator_has_left_is_in_the_l
     access.keys.change = change
     operator(MagicMock())
     served = AccessService(access, MagicMock(), MagicMock(), frozenset)
-    call = asyncio.ensure_future(served.SetKey(access_pb2.SetKeyRequest(key_id="key-1"), MagicMock()))
-    await began.wait()
-    call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    go_on.set()
+    await left_in_the_middle(served.SetKey(access_pb2.SetKeyRequest(key_id="key-1"), MagicMock()), began, go_on)
     await served.works.end(20.0)
     (record,) = caplog.records
     assert (record.__dict__["task"], record.__dict__["cause"]) == ("SetKey", "the key is revoked")
@@ -169,12 +167,7 @@ async def test_routers_hear_of_a_policy_whose_operator_has_left() -> None:
     operator(MagicMock())
     served = AccessService(access, MagicMock(), changed, frozenset)
     request = access_pb2.SetPolicyRequest(assignments=["routing.profile=balanced"])
-    call = asyncio.ensure_future(served.SetPolicy(request, MagicMock()))
-    await began.wait()
-    call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    go_on.set()
+    await left_in_the_middle(served.SetPolicy(request, MagicMock()), began, go_on)
     await served.works.end(20.0)
     changed.assert_called_once_with()
 

@@ -20,6 +20,8 @@ from tests.unit.console.tui.harness import Console
 from tests.unit.lessons.folders import lesson_folder
 
 NAME = "12-my-lesson"
+TO_THE_FIRST_QUESTION = ("right", "right")
+TO_THE_EXPERIMENT = (*TO_THE_FIRST_QUESTION, *"0.06", "enter", "b", "enter")
 
 
 def two_workers() -> Snapshot:
@@ -97,3 +99,18 @@ async def lesson(
             await seen.until(lambda: seen.standing.started)
             await seen.hear_workers()
         yield seen
+
+
+def keys(*names: str) -> tuple[str, ...]:
+    return tuple("full_stop" if name == "." else name for name in names)
+
+
+async def to_the_experiment(seen: Class) -> None:
+    await seen.do(*keys(*TO_THE_EXPERIMENT))
+    assert seen.screen.player.step.id == "experiment"
+
+
+async def to_the_repair(seen: Class) -> None:
+    await to_the_experiment(seen)
+    await seen.do("enter", "right", "right", "right", "b", "enter", "right", "enter", "right")
+    assert seen.screen.player.step.id == "repair"

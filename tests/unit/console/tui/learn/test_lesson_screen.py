@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from console.readiness import Readiness, Step
-from console.tui.learn.app import LearnApp
-from console.tui.learn.finished_screen import FinishedScreen
 from console.tui.learn.lesson_screen import LessonScreen
-from console.tui.learn.pin import Pin
-from console.tui.learn.reset_screen import ResetScreen
-from console.tui.messages import Heard
-from console.tui.order import Verb
-from control_plane.contracts.errors import Unavailable
 from control_plane.contracts.fleet import Event
 from lessons.progress import Progress, State
-from tests.snapshots.lesson_stage import LABEL, LessonStage
 from tests.snapshots.memory import NOW
-from tests.unit.console.tui.learn.harness import NAME, Class, lesson, two_workers
+from tests.unit.console.tui.learn.harness import (
+    NAME,
+    TO_THE_FIRST_QUESTION,
+    keys,
+    lesson,
+    to_the_experiment,
+    to_the_repair,
+    two_workers,
+)
 from tests.unit.console.tui.test_sizes import check
 from tests.unit.lessons.folders import lesson_folder
-
-TO_THE_FIRST_QUESTION = ("right", "right")
-TO_THE_EXPERIMENT = (*TO_THE_FIRST_QUESTION, *"0.06", "enter", "b", "enter")
-
-
-def keys(*names: str) -> tuple[str, ...]:
-    return tuple("full_stop" if name == "." else name for name in names)
-
-
-async def to_the_experiment(seen: Class) -> None:
-    await seen.do(*keys(*TO_THE_EXPERIMENT))
-    assert seen.screen.player.step.id == "experiment"
-
-
-async def to_the_repair(seen: Class) -> None:
-    await to_the_experiment(seen)
-    await seen.do("enter", "right", "right", "right", "b", "enter", "right", "enter", "right")
-    assert seen.screen.player.step.id == "repair"
 
 
 async def test_a_lesson_from_its_first_screen_to_its_last(tmp_path: Path) -> None:
@@ -190,62 +170,6 @@ async def test_at_80x24_what_failed_and_its_hint_are_on_one_page(tmp_path: Path)
         assert "Repair it, by whatever means" in seen.said
 
 
-async def test_a_finished_lesson_asks_before_it_begins_anew(tmp_path: Path) -> None:
-    progress = Progress.read(tmp_path / "learn.json")
-    async with lesson(tmp_path, alone=False, progress=progress) as seen:
-        for record in progress.lessons.values():
-            record.finished = True
-        await seen.press("enter")
-        assert isinstance(seen.app.screen, FinishedScreen)
-        await seen.press("n")
-        assert not isinstance(seen.app.screen, FinishedScreen | LessonScreen)
-        await seen.press("enter", "y")
-        await seen.until(lambda: isinstance(seen.app.screen, LessonScreen) and seen.standing.started)
-
-
-async def finished(tmp_path: Path) -> Progress:
-    """Of a lesson that was taken to its end."""
-    async with lesson(tmp_path) as seen:
-        await to_the_repair(seen)
-        await seen.do("s", "right", "right")
-        assert seen.record.finished
-        return seen.progress
-
-
-async def test_a_finished_lesson_that_is_named_says_so_and_can_be_looked_back_at(tmp_path: Path) -> None:
-    progress = await finished(tmp_path / "before")
-    async with lesson(tmp_path, progress=progress, started=False) as seen:
-        await seen.until(lambda: isinstance(seen.app.screen, FinishedScreen))
-        assert "Lesson 12 is done" in seen.text
-        assert "2 of 2 predictions right; 1 of 8 steps skipped" in seen.text
-        assert not seen.stage.running
-        await seen.press("b")
-        await seen.until(lambda: isinstance(seen.app.screen, LessonScreen) and seen.standing.started)
-        while seen.screen.player.step.id != "experiment":
-            await seen.do("right")
-        assert "[Enter] run it again" not in seen.said
-        await seen.do("right")
-        assert "✓ right: b) 64, as many as were asked for" in seen.said
-        assert seen.stage.asked == ["start sim 1"]
-        assert seen.record.finished
-        await seen.do("escape")
-        await seen.until(lambda: "runs on" in seen.text)
-
-
-async def test_a_finished_lesson_that_is_named_is_begun_anew_only_where_that_is_wanted(tmp_path: Path) -> None:
-    progress = await finished(tmp_path / "before")
-    async with lesson(tmp_path, progress=progress, started=False) as seen:
-        await seen.until(lambda: isinstance(seen.app.screen, FinishedScreen))
-        await seen.press("escape")
-        assert seen.record.finished
-        assert "runs on" in seen.text
-    async with lesson(tmp_path / "again", progress=progress, started=False) as seen:
-        await seen.until(lambda: isinstance(seen.app.screen, FinishedScreen))
-        await seen.press("y")
-        await seen.until(lambda: isinstance(seen.app.screen, LessonScreen) and seen.standing.started)
-        assert not seen.record.settled()
-
-
 async def test_what_is_no_number_is_told_and_stays(tmp_path: Path) -> None:
     async with lesson(tmp_path) as seen:
         await seen.do(*TO_THE_FIRST_QUESTION, "1", "full_stop", "full_stop", "enter")
@@ -306,201 +230,6 @@ async def test_while_it_runs_the_words_stay_and_the_view_moves(tmp_path: Path) -
         await seen.until(lambda: not seen.standing.busy)
         assert "measured" in seen.text
         assert seen.stage.asked.count("1 call (mine)") == 1
-
-
-async def test_leaving_in_the_middle_ends_it_all_and_keeps_the_progress(tmp_path: Path) -> None:
-    stage = LessonStage()
-    async with lesson(tmp_path, stage=stage) as seen:
-        await to_the_experiment(seen)
-        stage.gate.clear()
-        await seen.press("enter", "escape")
-        await seen.app.settled()
-        assert seen.app.return_value == 0
-    stage.gate.set()
-    kept = Progress.read(tmp_path / "learn.json")
-    assert kept.lesson(NAME).at == "experiment"
-    assert kept.lesson(NAME).steps["experiment"].state is State.OPEN
-    async with lesson(tmp_path / "again", progress=kept) as seen:
-        assert "Run it." in seen.text
-
-
-async def test_from_the_list_one_comes_back_to_the_list(tmp_path: Path) -> None:
-    async with lesson(tmp_path, alone=False) as seen:
-        assert "runs on" in seen.text
-        await seen.press("down", "enter")
-        await seen.until(lambda: isinstance(seen.app.screen, LessonScreen) and seen.standing.started)
-        await seen.hear_workers()
-        name = seen.screen.player.lesson.name
-        await seen.do("right", "escape")
-        await seen.until(lambda: seen.stage.closed == 1)
-        assert "runs on" in seen.text
-        assert seen.progress.lesson(name).at
-        await seen.press("escape")
-        assert seen.app.return_value == 0
-
-
-async def test_leaving_what_waits_for_the_platform_before_breaks_nothing_off_and_starts_nothing(tmp_path: Path) -> None:
-    stage = LessonStage()
-    async with lesson(tmp_path, alone=False, stage=stage) as seen:
-        await seen.press("enter")
-        await seen.until(lambda: isinstance(seen.app.screen, LessonScreen) and seen.standing.started)
-        stage.way_out.clear()
-        await seen.press("escape")
-        await seen.until(lambda: stage.closing == 1)
-        await seen.press("enter")
-        assert isinstance(seen.app.screen, LessonScreen)
-        await seen.press("escape", "enter", "escape")
-        assert (stage.closing, stage.closed, stage.broken_off) == (1, 0, 0), "nothing goes on beside it"
-        stage.way_out.set()
-        await seen.until(lambda: stage.closed == 3)
-        assert len([asked for asked in stage.asked if asked.startswith("start")]) == 1
-        assert stage.broken_off == 0
-
-
-async def test_waiting_until_all_is_settled_breaks_nothing_off(tmp_path: Path) -> None:
-    stage = LessonStage()
-    async with lesson(tmp_path, alone=False, stage=stage) as seen:
-        await seen.press("enter")
-        await seen.until(lambda: isinstance(seen.app.screen, LessonScreen) and seen.standing.started)
-        stage.way_out.clear()
-        await seen.press("escape")
-        await seen.until(lambda: stage.closing == 1)
-        await seen.press("enter")
-        assert isinstance(seen.app.screen, LessonScreen)
-        assert isinstance(seen.app, LearnApp)
-        settling = asyncio.create_task(seen.app.settled())
-        await seen.settle()
-        assert not settling.done()
-        stage.way_out.set()
-        await settling
-        assert (stage.closed, stage.broken_off) == (1, 0)
-        assert len([asked for asked in stage.asked if asked.startswith("start")]) == 1
-
-
-async def test_the_label_is_there_at_all_times(tmp_path: Path) -> None:
-    async with lesson(tmp_path) as seen:
-        assert LABEL in seen.lines[0]
-        for line in ("requests", "workers", "events", "engine w-1", "worker w-1"):
-            await seen.command(line)
-            assert not isinstance(seen.app.screen, LessonScreen)
-            assert LABEL in seen.lines[0]
-            await seen.press("escape")
-            assert isinstance(seen.app.screen, LessonScreen)
-        await seen.press("question_mark")
-        assert LABEL in seen.lines[0]
-
-
-async def test_before_there_is_a_platform_it_says_on_what_it_will_run(tmp_path: Path) -> None:
-    stage = LessonStage()
-    stage.gate.clear()
-    async with lesson(tmp_path, stage=stage, started=False) as seen:
-        await seen.until(lambda: "its platform starts" in seen.text)
-        assert "the simulator" in seen.lines[0]
-        steps = (Step("worker/w-1", True, "ready in 1.2 s"), Step("gateway/g1", False, "starting"))
-        seen.app.readying(Readiness(False, steps))
-        await seen.until(lambda: "✓ worker/w-1 ready in 1.2 s" in seen.said)
-        assert "◌ gateway/g1 starting" in seen.said
-        await seen.press("right", "enter", "h", "s", "r", "v")
-        assert "its platform starts" in seen.text
-        stage.gate.set()
-        await seen.until(lambda: seen.standing.started)
-        assert "One idea." in seen.text
-
-
-@pytest.mark.parametrize("size", [(80, 24), (100, 30)])
-async def test_until_its_own_platform_is_there_a_lesson_shows_none(tmp_path: Path, size: tuple[int, int]) -> None:
-    async with lesson(tmp_path, size=size, alone=False) as seen:
-        await seen.press("enter")
-        await seen.until(lambda: isinstance(seen.app.screen, LessonScreen) and seen.standing.started)
-        await seen.hear_workers()
-        seen.screen.live.turn(Pin("workers"))
-        await seen.pass_time(0.0)
-        assert any("w-2" in line for line in seen.lines)
-        seen.stage.gate.clear()
-        seen.app.finish()
-        await seen.press("down", "enter")
-        await seen.until(lambda: isinstance(seen.app.screen, LessonScreen))
-        seen.app.on_heard(Heard(two_workers()))  # which was on its way
-        await seen.pass_time(1.0)
-        assert "its platform starts" in seen.text
-        assert "its platform, live: not there yet" in seen.text
-        assert not any("w-2" in line for line in seen.lines)
-        assert seen.app.live().snapshot is None
-        assert seen.screen.targets(Verb.SCALE) == []
-        seen.stage.gate.set()
-        await seen.until(lambda: seen.standing.started)
-        await seen.hear_workers()
-        assert seen.app.live().snapshot is not None
-
-
-async def test_while_a_lesson_is_put_back_nothing_is_shown_of_its_platform(tmp_path: Path) -> None:
-    async with lesson(tmp_path) as seen:
-        seen.screen.live.turn(Pin("workers"))
-        await seen.pass_time(0.0)
-        assert any("w-2" in line for line in seen.lines)
-        seen.stage.gate.clear()
-        await seen.press("r", "y")
-        await seen.pass_time(1.0)
-        assert "its platform, live: not there yet" in seen.text
-        assert not any("w-2" in line for line in seen.lines)
-        seen.stage.gate.set()
-        await seen.until(lambda: seen.standing.started)
-        await seen.hear_workers()
-        seen.screen.live.turn(Pin("workers"))
-        await seen.pass_time(0.0)
-        assert any("w-2" in line for line in seen.lines)
-
-
-async def test_a_platform_that_does_not_come_says_why_and_can_be_tried_again(tmp_path: Path) -> None:
-    stage = LessonStage()
-    stage.refuses = Unavailable("no room for a worker", hint="inferdeck doctor")
-    async with lesson(tmp_path, stage=stage, started=False) as seen:
-        await seen.until(lambda: "no room for a worker" in seen.said)
-        assert "inferdeck doctor" in seen.text
-        assert "[Enter] try again" in seen.text
-        stage.refuses = None
-        await seen.press("enter")
-        await seen.until(lambda: seen.standing.started)
-        assert "One idea." in seen.text
-
-
-async def test_what_fails_meanwhile_is_told_as_the_console_tells_it(tmp_path: Path) -> None:
-    async with lesson(tmp_path) as seen:
-        await to_the_experiment(seen)
-        seen.stage.breaks = Unavailable("the workers did not come", hint="inferdeck doctor")
-        await seen.do("enter")
-        assert "✗ the workers did not come; inferdeck doctor" in seen.text
-        assert seen.record.steps["experiment"].state is State.OPEN
-        seen.stage.breaks = None
-        await seen.do("enter")
-        assert seen.record.steps["experiment"].state is State.DONE
-
-
-async def test_progress_that_cannot_be_kept_is_told(tmp_path: Path) -> None:
-    async with lesson(tmp_path, size=(220, 30)) as seen:
-        await seen.do(*TO_THE_FIRST_QUESTION, "1")
-        (tmp_path / "learn.json").unlink()
-        seen.progress.path = tmp_path / "learn.json" / "nowhere"
-        (tmp_path / "learn.json").write_text("")
-        await seen.do("enter")
-        assert "learn.json/nowhere cannot be" in seen.text
-        await seen.do("h", "left")
-        assert seen.app.is_running
-
-
-async def test_a_reset_asks_first(tmp_path: Path) -> None:
-    async with lesson(tmp_path) as seen:
-        await to_the_experiment(seen)
-        await seen.press("r")
-        assert isinstance(seen.app.screen, ResetScreen)
-        assert "3 of 8 steps" in seen.words
-        await seen.press("n")
-        assert seen.screen.player.step.id == "experiment"
-        await seen.press("r", "y")
-        await seen.until(lambda: seen.standing.started)
-        assert seen.screen.player.step.id == "idea"
-        assert not seen.record.settled()
-        assert seen.stage.asked.count("start sim 1") == 2
 
 
 async def test_the_live_view_is_an_operators(tmp_path: Path) -> None:
