@@ -39,14 +39,13 @@ from control_plane.router.migration import continued, obstacle
 from control_plane.router.remote.call import RemoteCall
 from control_plane.router.remote.choice import pick
 from control_plane.router.remote.link import RouterLink, key_of
+from control_plane.router.remote.queue import CallQueue
 from control_plane.router.remote.served import ServedModels
 from control_plane.router.remote.tokenizer import fetch_bundle
 from control_plane.router.selector import Selector
 from control_plane.settings.model import RouterSettings
 
 _log = logging.getLogger(__name__)
-
-_NO_OTHER = "no other router could take it up in time"
 
 
 class RemoteRouter:
@@ -86,9 +85,8 @@ class RemoteRouter:
         self._served = ServedModels()
         self._selector = Selector(self._served, self._rng)
         self._bundles: dict[str, TokenizerBundle] = {}
-        self._parked: dict[int, RemoteCall] = {}
+        self._queue = CallQueue(send=self._send_on, over=self._fail)
         self._ended: deque[RequestView] = deque(maxlen=UNREPORTED_LIMIT)
-        self._timer: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._seq = 0
         self._closed = False
@@ -104,10 +102,9 @@ class RemoteRouter:
             for call in tuple(link.calls.values()):
                 link.withdraw(call, DropReason.DRAINING, None)
                 self._fail(call, refusals.closing(), told=True)
-        for call in tuple(self._parked.values()):
+        for call in self._queue:
             self._fail(call, refusals.closing())
-        if self._timer is not None:
-            self._timer.cancel()
+        self._queue.close()
         await asyncio.sleep(0)  # what was withdrawn is written
         for link in tuple(self._links.values()):
             self._drop(link)
@@ -132,7 +129,7 @@ class RemoteRouter:
     def submit(self, call: RoutedCall, sink: CallSink) -> CallHandle:
         if self._closed:
             raise refusals.closing()
-        refusals.check_fits(call, self._model(call.model).max_context)
+        refusals.check_fits(call, self._served.get(call.model).max_context)
         now = time.monotonic()
         own = call.queue_timeout_s
         wait_s = self._settings.queue_timeout_s if own is None else own
@@ -151,7 +148,7 @@ class RemoteRouter:
         return any(link.standing.usable and link.standing.ready for link in self._links.values())
 
     async def tokenizer_files(self, model: str) -> TokenizerBundle:
-        self._model(model)
+        self._served.get(model)
         known = self._bundles.get(model)
         failure: InferDeckError = refusals.no_router()
         for link in self._rng.sample(list(self._links.values()), len(self._links)):
@@ -197,7 +194,7 @@ class RemoteRouter:
 
     def cancel(self, request_id: str) -> CancelOutcome:
         """An operator ends a request. What a router has, it is told of itself."""
-        for call in self._parked.values():
+        for call in self._queue:
             if call.call.request_id == request_id:
                 self._fail(call, refusals.cancelled_by_operator(), RequestPhase.CANCELLED)
                 return CancelOutcome(request_id, found=True)
@@ -210,7 +207,7 @@ class RemoteRouter:
     def account(self) -> Account:
         """What no router reports: calls that wait for one, and those that ended so."""
         now = time.monotonic()
-        waiting = tuple(call.view(self._gateway_id, RequestPhase.QUEUED, "", now) for call in self._parked.values())
+        waiting = tuple(call.view(self._gateway_id, RequestPhase.QUEUED, "", now) for call in self._queue)
         account = Account(waiting, tuple(self._ended))
         self._ended.clear()
         return account
@@ -221,14 +218,14 @@ class RemoteRouter:
             self._ended.extendleft(reversed(account.ended[-room:]))
 
     def stats(self) -> GatewayStats:
-        return replace(self._stats(), queued=len(self._parked))
+        return replace(self._stats(), queued=len(self._queue))
 
     # --- from links
 
     def news(self, link: RouterLink) -> None:
         self._refresh()
         if link.standing.usable:
-            self._drain()
+            self._queue.drain()
 
     def link_down(self, link: RouterLink, cause: str) -> None:
         if link.leaving:
@@ -253,7 +250,7 @@ class RemoteRouter:
         if call.begun:
             self._lost(call)
         else:
-            self._send_or_park(call)
+            self._send_or_queue(call)
 
     def sink_broke(self, call: RemoteCall) -> None:
         """The gateway's side of a call failed: generating on would be for nobody."""
@@ -276,28 +273,10 @@ class RemoteRouter:
 
     # --- inside
 
-    def _model(self, name: str) -> ModelView:
-        """Raises NotFound, or Unavailable while no router has spoken yet."""
-        if self._served.views is None:
-            raise refusals.not_joined()
-        view = next((view for view in self._served.views if view.name == name), None)
-        if view is None:
-            raise refusals.unknown_model(name)
-        return view
-
     def _refresh(self) -> None:
-        """What can be served now, by all routers that can be reached; with none, what could be served last."""
-        merged: dict[str, ModelView] = {}
-        for link in self._links.values():
-            if link.standing.connected and link.standing.joined:
-                for view in link.models:
-                    known = merged.get(view.name)
-                    if known is None or view.ready_workers > known.ready_workers:
-                        merged[view.name] = view
-        if merged:
-            self._served.update(tuple(merged.values()))
-        elif self._served.views is not None:
-            self._served.update(tuple(replace(view, ready_workers=0) for view in self._served.views))
+        """What can be served now, by all routers that can be reached."""
+        standing = [link for link in self._links.values() if link.standing.connected and link.standing.joined]
+        self._served.merge(link.models for link in standing)
 
     def _send(self, call: RemoteCall, routed: RoutedCall) -> bool:
         """Whether there is a router that it could go to."""
@@ -325,16 +304,18 @@ class RemoteRouter:
                 "output_tokens": len(call.said),
             },
         )
-        self._send_or_park(call)
+        self._send_or_queue(call)
 
-    def _send_or_park(self, call: RemoteCall) -> None:
+    def _send_or_queue(self, call: RemoteCall) -> None:
         call.worker_id = ""
         if self._closed:
             self._fail(call, refusals.closing())
-        elif not self._send(call, self._rest_of(call)):
-            self._parked[call.seq] = call
+        elif not self._send_on(call):
+            self._queue.add(call)
             self._watch.nudge()
-            self._arm()
+
+    def _send_on(self, call: RemoteCall) -> bool:
+        return self._send(call, self._rest_of(call))
 
     def _rest_of(self, call: RemoteCall) -> RoutedCall:
         """The call for the next router."""
@@ -345,34 +326,6 @@ class RemoteRouter:
             ttft_s=first,
             queue_timeout_s=max(0.0, call.deadline - time.monotonic()),
         )
-
-    def _drain(self) -> None:
-        """Send those that wait for a router, in the order in which they came."""
-        for seq in sorted(self._parked):
-            call = self._parked.get(seq)
-            if call is None:
-                continue
-            if not self._send(call, self._rest_of(call)):
-                return
-            self._parked.pop(seq, None)
-        self._arm()
-
-    def _arm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._parked and not self._closed:
-            delay_s = min(call.deadline for call in self._parked.values()) - time.monotonic()
-            self._timer = asyncio.get_running_loop().call_later(max(0.0, delay_s), self._expire)
-
-    def _expire(self) -> None:
-        now = time.monotonic()
-        for call in [call for call in self._parked.values() if call.deadline <= now]:
-            if call.begun:
-                self._fail(call, refusals.router_lost(len(call.said), call.attempts, _NO_OTHER))
-            else:
-                self._fail(call, refusals.no_router_in_time(call.wait_s))
-        self._arm()
 
     def _fail(
         self,
@@ -387,7 +340,7 @@ class RemoteRouter:
             return
         call.over = True
         if told:
-            self._parked.pop(call.seq, None)
+            self._queue.remove(call)
         else:
             self._end(call, phase, error.reason)
         try:
@@ -402,7 +355,7 @@ class RemoteRouter:
         self._fail(call, refusals.not_taken_elsewhere())
 
     def _end(self, call: RemoteCall, phase: RequestPhase, reason: str) -> None:
-        self._parked.pop(call.seq, None)
+        self._queue.remove(call)
         self._ended.append(call.view(self._gateway_id, phase, reason, time.monotonic()))
         self._watch.nudge()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from control_plane.contracts.fleet import ModelView
+from control_plane.router import refusals
 
 
 class ServedModels:
@@ -16,11 +18,27 @@ class ServedModels:
         """The same object as long as the names are the same."""
         self._ready: dict[str, int] = {}
 
-    def update(self, views: Sequence[ModelView]) -> None:
-        self.views = views
-        self._ready = {view.name: view.ready_workers for view in views}
-        if (names := frozenset(self._ready)) != self.names:
-            self.names = names
+    def get(self, name: str) -> ModelView:
+        """Raises NotFound, or Unavailable while no router has spoken yet."""
+        if self.views is None:
+            raise refusals.not_joined()
+        view = next((view for view in self.views if view.name == name), None)
+        if view is None:
+            raise refusals.unknown_model(name)
+        return view
+
+    def merge(self, told: Iterable[Sequence[ModelView]]) -> None:
+        """Take over what each router tells; where none does, what was served last is known and has no workers."""
+        merged: dict[str, ModelView] = {}
+        for views in told:
+            for view in views:
+                known = merged.get(view.name)
+                if known is None or view.ready_workers > known.ready_workers:
+                    merged[view.name] = view
+        if merged:
+            self._update(tuple(merged.values()))
+        elif self.views is not None:
+            self._update(tuple(replace(view, ready_workers=0) for view in self.views))
 
     def knows(self, name: str) -> bool:
         return name in self._ready
@@ -28,3 +46,9 @@ class ServedModels:
     def serves(self, name: str) -> bool:
         """Whether the router that spoke last reaches a worker of it."""
         return self._ready.get(name, 0) > 0
+
+    def _update(self, views: Sequence[ModelView]) -> None:
+        self.views = views
+        self._ready = {view.name: view.ready_workers for view in views}
+        if (names := frozenset(self._ready)) != self.names:
+            self.names = names
