@@ -120,6 +120,11 @@ def not_taken_elsewhere() -> InternalError:
     return InternalError("The call could not be taken elsewhere.")
 
 
+def unreadable() -> InternalError:
+    """A part of its answer came that says nothing to this version."""
+    return InternalError("The call's answer could not be read.")
+
+
 def check_fits(call: RoutedCall, most: int) -> None:
     """Raise for a call that could not fit, however idle the workers are: of ``most`` tokens in all, 0 is unknown."""
     prompt, output = len(call.prompt_token_ids) - call.resumed, call.sampling.max_tokens

@@ -15,14 +15,14 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from control_plane.contracts.call import RoutedCall
-from control_plane.contracts.errors import SettingsError
+from control_plane.contracts.errors import DropReason, SettingsError
 from control_plane.contracts.identity import Peer
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1.worker_pb2_grpc import WorkerStub
 from control_plane.contracts.wire.frames import delta_from_wire, tokens_from_wire
 from control_plane.contracts.wire.generate import write_generate
 from control_plane.contracts.wire.secure import open_channel
-from control_plane.contracts.worker import Delta
+from control_plane.contracts.worker import CallError, Delta
 from control_plane.router.forwarder.grpc_stream import GrpcStream, StreamBroken, open_stream
 from control_plane.router.forwarder.kv_watch import KvWatch
 from control_plane.router.requests import Request
@@ -165,7 +165,7 @@ class WorkerLink:
             request = request_of(wire.call)
             if request is not None:
                 try:
-                    request.take(delta_from_wire(wire), now)
+                    request.take(self._read(wire, request), now)
                 except Exception:
                     self._sink_broke(request)
             elif wire.HasField("done"):
@@ -173,6 +173,15 @@ class WorkerLink:
             elif wire.HasField("error"):
                 # It had failed before the worker heard that it was left: nobody tells what it had generated.
                 self._target.last_words.pop(wire.call, None)
+
+    def _read(self, wire: pb.Delta, request: Request) -> Delta:
+        """One that cannot be read is that call's failure, and its caller is told."""
+        try:
+            return delta_from_wire(wire)
+        except Exception:
+            _log.exception("a delta could not be read", extra={"request_id": request.call.request_id})
+            self.abort(wire.call)
+            return Delta(wire.call, error=CallError(DropReason.INTERNAL_ERROR, "A part of the answer cannot be read."))
 
     def _sink_broke(self, request: Request) -> None:
         _log.exception("a delta could not be passed on", extra={"request_id": request.call.request_id})

@@ -14,7 +14,7 @@ from typing import Protocol
 from google.protobuf.message import DecodeError
 
 from control_plane.contracts.call import RoutedCall
-from control_plane.contracts.errors import InferDeckError, SettingsError
+from control_plane.contracts.errors import DropReason, InferDeckError, SettingsError
 from control_plane.contracts.fleet import ModelView, RouterEndpoint
 from control_plane.contracts.identity import Peer
 from control_plane.contracts.v1 import router_pb2 as pb
@@ -22,6 +22,7 @@ from control_plane.contracts.v1 import worker_pb2
 from control_plane.contracts.wire.frames import delta_from_wire, tokens_from_wire
 from control_plane.contracts.wire.routed import models_from_wire, refusal_from_wire, submit_to_wire
 from control_plane.contracts.worker import Delta
+from control_plane.router import refusals
 from control_plane.router.forwarder.grpc_stream import GrpcStream, StreamBroken, open_stream
 from control_plane.router.remote.call import RemoteCall
 from control_plane.router.remote.choice import LOST_BEATS, Standing
@@ -223,7 +224,14 @@ class RouterLink:
                     # It had ended before the router heard that it was left, and there are no other last words.
                     self._used(wire.call, wire.done.output_tokens)
                 continue
-            delta = delta_from_wire(wire)
+            try:
+                delta = delta_from_wire(wire)
+            except Exception:
+                # One call, not the stream with all others on it: the next router would tell them the same.
+                _log.exception("a delta could not be read", extra={"request_id": call.call.request_id})
+                self.withdraw(call, DropReason.INTERNAL_ERROR, None)
+                self._owner.refused(self, call, refusals.unreadable())
+                continue
             if delta.done is not None:
                 call.over = True
                 self.release(call)

@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+from control_plane.contracts.errors import InternalError
 from control_plane.contracts.fleet import Endpoint, WorkerPhase
 from control_plane.contracts.wire.frames import frame_to_wire
-from control_plane.contracts.worker import CallError, Delta, Done
+from control_plane.contracts.worker import CallError, Delta, Done, Finish, FinishReason
 from control_plane.router.forwarder import link as link_module
 from control_plane.router.forwarder.link import WorkerLink
 from control_plane.router.prefix_index import PrefixIndex
 from control_plane.router.targets import Target
+from tests.unit.router.stage import Stage
 
 
 def unreachable() -> Target:
@@ -57,4 +59,27 @@ async def test_an_end_of_a_call_that_was_left_is_all_that_is_heard_of_it(end: De
     link._take(frame_to_wire(1, 0.0, [end]).SerializeToString())
     assert told == heard
     assert target.last_words == {}
+    link.close()
+
+
+async def test_a_delta_that_cannot_be_read_is_its_calls_failure_and_no_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stage = Stage()
+    stage.start("w")
+    (_, bad_sink), (_, good_sink) = stage.submit("bad"), stage.submit("good")
+    staged = stage.link("w")
+    numbers = {request.call.request_id: number for number, request in staged.target.calls.items()}
+    link = WorkerLink(staged.target, "r1", stage.dispatcher)
+    aborted: list[int] = []
+    link.abort = aborted.append  # type: ignore[method-assign]
+    frame = frame_to_wire(
+        1, 0.0, [Delta(numbers["bad"], finish=Finish(FinishReason.STOP, 1)), Delta(numbers["good"], (6, 7), "y")]
+    )
+    frame.deltas[0].finish.reason = 99  # type: ignore[assignment]
+    link._take(frame.SerializeToString())
+    assert aborted == [numbers["bad"]]
+    assert isinstance(bad_sink.error, InternalError)
+    assert good_sink.text == "y"
+    assert "a delta could not be read" in caplog.messages
     link.close()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from control_plane.contracts.call import RoutedCall
-from control_plane.contracts.errors import Unavailable
+from control_plane.contracts.errors import InferDeckError, InternalError, Unavailable
 from control_plane.contracts.fleet import RouterEndpoint
 from control_plane.contracts.v1 import router_pb2 as pb
 from control_plane.contracts.wire.frames import fill_frame
@@ -92,6 +92,26 @@ async def test_last_words_are_told_once(link: RouterLink) -> None:
         frame.last_words.add(call=number, output_tokens=9)
         link._take(frame.SerializeToString())
     assert told == [9]
+
+
+async def test_a_delta_that_cannot_be_read_is_its_calls_failure_and_no_others(
+    link: RouterLink, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    refused: list[tuple[RemoteCall, InferDeckError]] = []
+    monkeypatch.setattr(link._owner, "refused", lambda link, call, error: refused.append((call, error)), raising=False)
+    sink = RecordingSink()
+    bad, good = submitted(link, RecordingSink()), submitted(link, sink)
+    frame = end(bad.number, 3)
+    frame.tokens.deltas[0].finish.reason = 99  # type: ignore[assignment]
+    other = frame.tokens.deltas.add(call=good.number, text="y")
+    other.token_ids.extend([6, 7])
+    link._take(frame.SerializeToString())
+    ((call, error),) = refused
+    assert call is bad
+    assert isinstance(error, InternalError)
+    assert list(link.calls.values()) == [good]
+    assert sink.text == "y"
+    assert "a delta could not be read" in caplog.messages
 
 
 async def test_an_owner_that_fails_on_the_end_of_a_link_does_not_end_it(
