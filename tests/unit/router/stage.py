@@ -11,7 +11,7 @@ from typing import Any
 from control_plane.contracts.admission import DEFAULT_SERVICE, AdmissionRules, Service
 from control_plane.contracts.call import RoutedCall
 from control_plane.contracts.errors import InferDeckError
-from control_plane.contracts.fleet import Endpoint, EndpointSet, ModelView, WorkerPhase
+from control_plane.contracts.fleet import Endpoint, EndpointSet, ModelView, RequestView, WorkerPhase
 from control_plane.contracts.worker import (
     CallError,
     Delta,
@@ -313,3 +313,15 @@ class Stage:
             assert abs(candidate.tokens - sum(request.charge for request in held)) < 1e-6
             if not link.closed:
                 assert {request.call.request_id for request in held} == {c.request_id for c in link.running.values()}
+
+
+def staged(*names: str, **more: object) -> Stage:
+    """A stage with these workers; ``more`` is what the fleet says of each of them."""
+    stage = Stage()
+    stage.start(*names, **more)
+    return stage
+
+
+def ended(stage: Stage) -> dict[str, RequestView]:
+    """What operators hear of since they were last told, by request."""
+    return {view.id: view for view in stage.ledger.take(stage.now).ended}
