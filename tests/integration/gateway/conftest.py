@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from tests.integration.gateway.deck import Deck, deck
 from tests.integration.gateway.rig import Rig, gateway
 from tests.integration.gateway.store import keeping
 from tests.postgres import Postgres
@@ -42,3 +43,9 @@ async def kept(store_url: str, tmp_path: Path) -> AsyncIterator[Rig]:
     """A gateway that keeps conversations."""
     async with keeping(store_url, tmp_path) as rig:
         yield rig
+
+
+@pytest.fixture
+async def here() -> AsyncIterator[Deck]:
+    async with deck() as made:
+        yield made

@@ -8,15 +8,11 @@ from tokenizers import Tokenizer
 
 from control_plane.contracts.errors import DropReason, InvalidRequest
 from control_plane.gateway.prompt.model_prompt import ModelPrompt
-from tests.unit.gateway.tokenizers import CHATML, bundle, tokenizer_json
+from tests.unit.gateway.tokenizers import CHATML, bundle, reference, tokenizer_json
 
 
 def user(content: str, **more: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": content, **more}]
-
-
-def reference(text: str, name: str = "byte_level") -> list[int]:
-    return list(Tokenizer.from_str(tokenizer_json(name)).encode(text, add_special_tokens=False).ids)
 
 
 def test_a_chat_is_what_the_reference_makes_of_the_rendered_template() -> None:

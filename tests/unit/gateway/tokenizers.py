@@ -144,3 +144,8 @@ def bundle(
     return TokenizerBundle(
         f"hash-of-{name}", made | (files or {}), max_context, Tokenizer.from_str(text).get_vocab_size()
     )
+
+
+def reference(text: str, name: str = "byte_level") -> list[int]:
+    """The text's tokens as the library itself makes them."""
+    return list(Tokenizer.from_str(tokenizer_json(name)).encode(text, add_special_tokens=False).ids)

@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 
 from control_plane.contracts.admission import AdmissionRules
-from control_plane.contracts.errors import (
-    Conflict,
-    InvalidRequest,
-    NotFound,
-    Unavailable,
-)
+from control_plane.contracts.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from control_plane.contracts.fleet import RequestPhase, WorkerPhase
 from control_plane.contracts.worker import Load, WorkerState
 from control_plane.router.decisions import decision_view

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from control_plane.contracts.errors import (
-    DropReason,
-    RequestCancelled,
-    Unavailable,
-)
+from control_plane.contracts.errors import DropReason, RequestCancelled, Unavailable
 from control_plane.contracts.fleet import CancelOutcome, RequestPhase, WorkerPhase
 from tests.unit.router.stage import Stage, ended, staged
 

@@ -7,9 +7,7 @@ from random import Random
 
 import pytest
 
-from control_plane.contracts.errors import (
-    InternalError,
-)
+from control_plane.contracts.errors import InternalError
 from control_plane.contracts.fleet import RequestPhase
 from control_plane.router.requests import Request
 from control_plane.router.scheduling.candidate import Ask, Candidate

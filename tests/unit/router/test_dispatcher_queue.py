@@ -6,10 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from control_plane.contracts.errors import (
-    DropReason,
-    Unavailable,
-)
+from control_plane.contracts.errors import DropReason, Unavailable
 from control_plane.contracts.fleet import RequestPhase, WorkerPhase
 from control_plane.contracts.worker import Load, WorkerState
 from tests.unit.router.stage import RecordingSink, Stage, ended, staged

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from control_plane.contracts.errors import (
-    DropReason,
-    InternalError,
-    WorkerLost,
-)
+from control_plane.contracts.errors import DropReason, InternalError, WorkerLost
 from control_plane.contracts.fleet import RequestPhase, WorkerPhase
 from tests.unit.router.stage import Stage, StageWorker, ended, staged
 
