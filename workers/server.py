@@ -8,7 +8,7 @@ import dataclasses
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import grpc
@@ -29,6 +29,7 @@ from control_plane.contracts.wire.secure import PeerGate, listen
 from control_plane.contracts.wire.status import abort_with
 from control_plane.contracts.wire.steps import StepFrames, step_frame_to_wire, trace_mode
 from control_plane.contracts.worker import CallError, Generate, ModelInfo, WorkerInfo, WorkerState
+from control_plane.tasks import Tasks
 from workers.calls import CallStream, CallTable
 from workers.engine.base import Engine, Fails
 from workers.kv_watch import KvWatch
@@ -100,7 +101,7 @@ class WorkerServer:
         self._extra_services = extra_services
         self._health = health.aio.HealthServicer()
         self._services = [SERVICE]
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._server: grpc.aio.Server | None = None
 
     async def start(self, host: str, port: int, credentials: str = "") -> str:
@@ -117,9 +118,9 @@ class WorkerServer:
         name = f"[{host}]" if ":" in host else host
         bound = listen(server, f"{name}:{port}", credentials)
         await self._report_health(self._status.state)
-        self._status.listen(lambda state: self._spawn(self._report_health(state)))
+        self._status.listen(lambda state: self._tasks.spawn(self._report_health(state), "health"))
         await server.start()
-        self._spawn(self._tick())
+        self._tasks.spawn(self._tick(), "load")
         return f"{name}:{bound}"
 
     async def end(self, grace_s: float = 1.0) -> None:
@@ -130,9 +131,7 @@ class WorkerServer:
         self._kv.end()
         if self._server is not None:
             await self._server.stop(grace_s)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.cancel()
 
     async def _tick(self) -> None:
         """Until cancelled. Of failures in a row the first is told: it may go on for as long as the engine lives."""
@@ -154,16 +153,6 @@ class WorkerServer:
         status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         for name in ("", *self._services):
             await self._health.set(name, status)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("work beside the calls failed", exc_info=error)
 
 
 class _Servicer(worker_pb2_grpc.WorkerServicer):

@@ -39,7 +39,7 @@ class WorkerStatus:
         self.reason = ""
         self.over = False
         self._events: set[asyncio.Event] = set()
-        self._listeners: list[Callable[[WorkerState], None]] = []
+        self._listeners: list[Callable[[WorkerState], object]] = []
 
     def move(self, state: WorkerState, reason: str = "") -> bool:
         """Whether the worker is in ``state`` now."""
@@ -65,7 +65,7 @@ class WorkerStatus:
         for event in self._events:
             event.set()
 
-    def listen(self, listener: Callable[[WorkerState], None]) -> None:
+    def listen(self, listener: Callable[[WorkerState], object]) -> None:
         self._listeners.append(listener)
 
     @contextmanager
