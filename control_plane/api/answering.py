@@ -13,9 +13,9 @@ from typing import Any, Final, TypeVar, cast
 import grpc
 
 from control_plane.api.caller import caller
-from control_plane.contracts.errors import InferDeckError, InternalError, Unavailable
+from control_plane.contracts.errors import InferDeckError, InternalError, StoreFull, Unavailable
 from control_plane.contracts.wire.status import abort_with
-from control_plane.store.outage import is_outage
+from control_plane.store.outage import is_full, is_outage
 from control_plane.tasks import Works
 
 CHECK_EVERY_S: Final = 1.0
@@ -78,6 +78,9 @@ def stream(
 def told(error: Exception, method: str) -> InferDeckError:
     if isinstance(error, InferDeckError):
         return error
+    if is_full(error):
+        log.error("the disk of the store is full", extra={"method": method})
+        return StoreFull("the disk of the store is full", hint="make room where [store] url is: the home, by default")
     if is_outage(error):
         log.warning("the store does not answer", extra={"method": method, "cause": str(getattr(error, "orig", error))})
         return Unavailable("the store does not answer", hint="inferdeck logs control-plane")

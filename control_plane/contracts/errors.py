@@ -20,6 +20,7 @@
     ├── RequestCancelled          499  request_cancelled: the client left, or an operator cancelled
     ├── WorkerLost                502  worker_lost: the worker died before or during generation
     ├── InternalError             500  internal_error
+    ├── StoreFull                 507  store_full: no room on the store's disk, and waiting makes none
     └── SettingsError             a setting is wrong; never leaves the process that reads it
 
 Every error carries a ``DropReason``: metric label, OpenAI ``code`` and what the console shows are the same word.
@@ -57,6 +58,7 @@ class DropReason(StrEnum):
     WORKER_LOST = "worker_lost"
     ENGINE_DEAD = "engine_dead"
     INTERNAL_ERROR = "internal_error"
+    STORE_FULL = "store_full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,13 @@ class InternalError(InferDeckError):
     pass
 
 
+class StoreFull(InferDeckError):
+    """507: somebody has to make room on the store's disk; until then it passes for nobody who asks again."""
+
+    status = Status(507, "RESOURCE_EXHAUSTED", "server_error")
+    default_reason = DropReason.STORE_FULL
+
+
 class SettingsError(InferDeckError):
     """A wrong setting: ``param`` is the dotted key, the message names the file and the line."""
 
@@ -220,6 +229,7 @@ _BY_REASON: dict[str, type[InferDeckError]] = {
     DropReason.WORKER_LOST: WorkerLost,
     DropReason.ENGINE_DEAD: WorkerLost,
     DropReason.INTERNAL_ERROR: InternalError,
+    DropReason.STORE_FULL: StoreFull,
 }
 
 

@@ -35,7 +35,7 @@ _ITEM: Final = {"conversation_id": _ID, "item_id": _ID}
 def _of(
     path: dict[str, Any], summary: str, body: Table | None = None, example: Any = None, query: Query | None = None
 ) -> Operation:
-    errors = {*ERRAND_ERRORS, *(POST_ERRORS if body is not None else ())}
+    errors = {*ERRAND_ERRORS, 507, *(POST_ERRORS if body is not None else ())}
     return Operation(summary, _OBJECT, body, tuple(errors), path=path, example=example, query=query)
 
 
@@ -45,7 +45,7 @@ CHAT: Final = Operation(
     "The next message of a conversation.",
     {JSON_TYPE: answers.CHAT_COMPLETION, EVENTS_TYPE: answers.EVENTS},
     CHAT_TABLE,
-    GENERATION_ERRORS,
+    (*GENERATION_ERRORS, 507),
     example={"model": "MODEL", "messages": [{"role": "user", "content": "Hello."}]},
 )
 COMPLETION: Final = Operation(
@@ -60,7 +60,7 @@ RESPONSE: Final = Operation(
     "An answer that can be stored and continued.",
     {JSON_TYPE: {"type": "object"}, EVENTS_TYPE: answers.RESPONSE_EVENTS},
     RESPONSE_TABLE,
-    GENERATION_ERRORS,
+    (*GENERATION_ERRORS, 507),
     example={"model": "MODEL", "input": "Hello.", "store": True, "stream": False},
 )
 READ_RESPONSE: Final = _of(_RESPONSE, "Read a stored response.", query=RESPONSE_QUERY)

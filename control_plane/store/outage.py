@@ -1,13 +1,26 @@
-"""What is the database's fault, and passes: it is locked, full, away, or being restarted."""
+"""What is the database's fault: it is locked, away, or being restarted, which passes; or full, until somebody makes
+room."""
 
 from __future__ import annotations
+
+import sqlite3
 
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+_DISK_FULL = "53100"
+"""PostgreSQL's SQLSTATE."""
+
 
 def is_outage(error: BaseException) -> bool:
-    """Whether the database did not answer; of anything else, trying again makes nothing better."""
+    """Whether the database did not answer, or has no room; of anything else, trying again makes nothing better."""
     if isinstance(error, OperationalError | InterfaceError | PoolTimeout):
         return True
     return isinstance(error, DBAPIError) and error.connection_invalidated
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether the database has no room: until somebody has made some, trying again makes nothing better."""
+    driver = error.orig if isinstance(error, DBAPIError) else None
+    code, state = getattr(driver, "sqlite_errorcode", None), getattr(driver, "sqlstate", None)
+    return code == sqlite3.SQLITE_FULL or state == _DISK_FULL

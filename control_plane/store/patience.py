@@ -1,4 +1,4 @@
-"""Trying again while a database is locked, full, or being restarted."""
+"""Trying again while a database is locked, or being restarted."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from control_plane.contracts.errors import DropReason, Unavailable
-from control_plane.store.outage import is_outage
+from control_plane.contracts.errors import DropReason, StoreFull, Unavailable
+from control_plane.store.outage import is_full, is_outage
 
 T = TypeVar("T")
 
@@ -30,13 +30,19 @@ class Patience:
 
     def try_for(self, seconds: float, work: Callable[[], T]) -> T:
         """What ``work`` gives, which may be called several times and so must not mind being done twice. Raises
-        Unavailable when the database does not answer for so long."""
+        Unavailable when the database does not answer for so long, StoreFull at once when its disk is full."""
         deadline = time.monotonic() + seconds
         pause = _FIRST_PAUSE_S
         while True:
             try:
                 return work()
             except Exception as error:
+                if is_full(error):
+                    log.error("the disk of the conversation store is full: make room on it")
+                    raise StoreFull(
+                        "The disk of the conversation store is full: its operator has to make room.",
+                        retry=False,
+                    ) from None
                 if not is_outage(error):
                     raise
                 passing = error

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from control_plane.contracts.conversation import Item, Turn, TurnEnd
-from control_plane.contracts.errors import DropReason, InferDeckError, InternalError, Unavailable
+from control_plane.contracts.errors import DropReason, InferDeckError, InternalError, StoreFull, Unavailable
 from control_plane.gateway.history.kept_turn import KeptTurn, Then
 from control_plane.store import Conversations, Database, Turns
 from control_plane.store.journal import Journal, JournalFile
@@ -96,7 +96,7 @@ class History:
 
         def begun(kept: KeptTurn | InferDeckError) -> None:
             then(kept)
-            if tried and isinstance(kept, Unavailable):
+            if tried and isinstance(kept, Unavailable | StoreFull):
                 # It may have been stored without an answer that says so, and its caller is told to send it again.
                 self._keep(turn.id).withdraw()
 
@@ -155,7 +155,7 @@ class History:
             self._timer = asyncio.get_running_loop().call_later(AGAIN_S, self._try_left)
 
     def _try_left(self) -> None:
-        """Once for each, in a thread, until the database does not answer."""
+        """Once for each, in a thread, until the database does not answer, or has no room."""
         left = dict(self._left)
 
         def tried(future: asyncio.Future[list[str]]) -> None:
@@ -180,7 +180,7 @@ def _those_done(left: dict[str, Callable[[], None]]) -> list[str]:
     for turn_id, finish in left.items():
         try:
             finish()
-        except Unavailable:
+        except (Unavailable, StoreFull):
             break
         except Exception as error:
             log.debug("the end of a turn could not be stored: %s", type(error).__name__, extra={"turn_id": turn_id})

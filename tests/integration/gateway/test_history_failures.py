@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError
 
 from control_plane.contracts.conversation import Turn, TurnStatus
@@ -18,7 +19,7 @@ from control_plane.gateway.history.history import History
 from control_plane.store import Database, Turns
 from control_plane.store.patience import Patience
 from control_plane.store.sweep import sweep
-from tests.integration.gateway.rig import RawClient, Rig, chat_body, request, say
+from tests.integration.gateway.rig import MODEL, RawClient, Rig, chat_body, request, say
 from tests.integration.gateway.store import keeping
 from tests.postgres import Postgres
 from tests.unit.gateway.fakes import Submitted, until
@@ -153,6 +154,52 @@ async def test_an_end_that_is_not_stored_in_time_is_told_and_stored_later(
         assert sweep(tmp_path / "journals", Turns(database), Patience()) == 1
         database.close()
     assert stored(tmp_path) == [(TurnStatus.COMPLETED, "SENTINEL3")]
+    assert list((tmp_path / "journals").iterdir()) == []
+    assert "SENTINEL" not in caplog.text
+
+
+def hold_at(rig: Rig, pages: int) -> None:
+    """No connection of the gateway makes its file larger than this, or than it is."""
+
+    def hold(connection: sqlite3.Connection, *_: object) -> None:
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    sa.event.listen(history_of(rig).turns._database._engine, "checkout", hold)
+
+
+async def test_a_full_disk_is_told_at_once_and_what_was_said_is_stored_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setattr("control_plane.gateway.history.history.ASK_S", 3600.0)
+    monkeypatch.setattr("control_plane.gateway.history.history.END_S", 3600.0)
+    monkeypatch.setattr("control_plane.gateway.history.history.AGAIN_S", 0.05)
+    long = "SENTINEL" * 800
+    async with keeping("", tmp_path) as rig:
+        name = await conversation(rig)
+        hold_at(rig, 1)
+        for _ in range(200):
+            ran = len(rig.router.submitted)
+            answer = await rig.post("/v1/responses", {"model": MODEL, "input": "SENTINEL" * 30})
+            if answer.status != 200:
+                break
+        assert (answer.status, answer.error["code"]) == (507, "store_full")
+        assert "disk" in answer.error["message"]
+        assert answer.headers["x-should-retry"] == "false"
+        assert len(rig.router.submitted) == ran
+        hold_at(rig, 100_000)
+        rig.router.play = None
+        asking = asyncio.create_task(rig.chat("hi", conversation=name))
+        submitted = await rig.call(ran + 1)
+        hold_at(rig, 1)
+        say(submitted, [long])
+        assert (await asking).status == 200
+        await until(lambda: bool(history_of(rig)._left))
+        assert await texts(rig, name) == [("hi", "in_progress"), ("", "in_progress")]
+        hold_at(rig, 100_000)
+        await until(lambda: stored(tmp_path)[-1] == (TurnStatus.COMPLETED, long))
+        await until(lambda: not history_of(rig)._left)
+        assert (await texts(rig, name))[0] == ("hi", "completed")
     assert list((tmp_path / "journals").iterdir()) == []
     assert "SENTINEL" not in caplog.text
 

@@ -24,6 +24,7 @@ HTTP_STATUS = {
     500: {"internal_error"},
     502: {"worker_lost", "engine_dead"},
     503: {"overloaded", "no_capacity", "model_loading", "draining"},
+    507: {"store_full"},
 }
 
 
