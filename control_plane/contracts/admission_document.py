@@ -19,6 +19,7 @@ from typing import Any, Final, get_args
 
 from control_plane.contracts.admission import AdmissionRules, AtBusy, AtReject
 from control_plane.contracts.errors import InvalidRequest
+from control_plane.contracts.whole_number import whole
 
 SERVICE_FIELDS: Final = ("at_busy", "at_reject", "min_share")
 RULE_FIELDS: Final = tuple(field.name for field in fields(AdmissionRules))
@@ -75,7 +76,7 @@ def rules_of(document: Any) -> AdmissionRules:
     found: dict[str, Any] = {}
     for name, value in document.items():
         if name in _WHOLE:
-            found[name] = _whole(value, f"{path}.{name}", *_WHOLE[name])
+            found[name] = whole(value, f"{path}.{name}", *_WHOLE[name])
         else:
             found[name] = _number(value, f"{path}.{name}", *_RANGES[name])
     rules = AdmissionRules(**found)
@@ -118,12 +119,6 @@ def _number(value: Any, path: str, least: float, most: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
         raise _wrong(path, f"a number from {least:g} to {most:g} is needed")
     return float(value)
-
-
-def _whole(value: Any, path: str, least: int, most: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise _wrong(path, f"a whole number from {least:,} to {most:,} is needed")
-    return value
 
 
 def _choice(value: Any, known: tuple[str, ...]) -> str:

@@ -22,6 +22,7 @@ from control_plane.contracts.complexity_rule import DEFAULT_WEIGHTS, PARTS, Comp
 from control_plane.contracts.errors import InvalidRequest
 from control_plane.contracts.model_choice import LARGE, SMALL
 from control_plane.contracts.model_routes import DEFAULT_THRESHOLD, ModelRoute
+from control_plane.contracts.whole_number import whole
 
 LEADING: Final = ("target", "split", "small", "large")
 SCORED: Final = ("threshold", "weights", "long_prompt", "long_output", "words")
@@ -128,8 +129,12 @@ def _rule(values: Mapping[str, Any], path: str) -> ComplexityRule:
         weights={
             part: _number(weights.get(part, DEFAULT_WEIGHTS[part]), f"{path}.weights.{part}", 0, 1) for part in PARTS
         },
-        long_prompt=_whole(values.get("long_prompt", default.long_prompt), f"{path}.long_prompt"),
-        long_output=_whole(values.get("long_output", default.long_output), f"{path}.long_output"),
+        long_prompt=whole(
+            values.get("long_prompt", default.long_prompt), f"{path}.long_prompt", *_RANGES["long_prompt"]
+        ),
+        long_output=whole(
+            values.get("long_output", default.long_output), f"{path}.long_output", *_RANGES["long_output"]
+        ),
         words=_words(values.get("words", default.words), f"{path}.words"),
     )
 
@@ -245,13 +250,6 @@ def _number(value: Any, path: str, least: float, most: float) -> float:
     if not least <= value <= most:
         raise _wrong(path, f"{least:g} to {most:g}")
     return float(value)
-
-
-def _whole(value: Any, path: str) -> int:
-    least, most = _RANGES[path.rpartition(".")[2]]
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise _wrong(path, f"a whole number from {least:,} to {most:,} is needed")
-    return value
 
 
 def _table(value: Any, path: str) -> dict[Any, Any]:

@@ -25,6 +25,7 @@ from control_plane.contracts.errors import InvalidRequest
 from control_plane.contracts.keeping import Keeping
 from control_plane.contracts.policy import NO_LIMITS, Limits, Policy, StoreDown, Tier
 from control_plane.contracts.routing_document import ROUTING_FIELDS, assign_routing, routing_document, routing_of
+from control_plane.contracts.whole_number import whole
 
 LIMITS: Final = ("rpm", "tpm", "concurrency")
 TENANT_FIELDS: Final = (*LIMITS, "conversations")
@@ -163,12 +164,6 @@ def models_of(value: Any, path: str) -> tuple[str, ...]:
         if not model or not model.isprintable() or len(model) > MODEL_CHARACTERS:
             raise _wrong(path, f"a model's name is 1 to {MODEL_CHARACTERS} characters that can be printed")
     return tuple(dict.fromkeys(value))
-
-
-def whole(value: Any, path: str, least: int, most: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise _wrong(path, f"a whole number from {least:,} to {most:,} is needed")
-    return value
 
 
 def name_of(value: Any, path: str) -> str:

@@ -13,12 +13,10 @@ import asyncio
 import gc
 import logging
 import os
-import resource
 import secrets
 import sys
 import time
 from collections.abc import Coroutine
-from pathlib import Path
 from typing import Any
 
 from prometheus_client import REGISTRY, CollectorRegistry
@@ -27,6 +25,7 @@ from control_plane.contracts import metrics
 from control_plane.contracts.call import Router
 from control_plane.contracts.errors import DropReason, Unavailable
 from control_plane.contracts.fleet import GatewayStats
+from control_plane.contracts.process_use import process_use
 from control_plane.gateway.app import GatewayApp
 from control_plane.gateway.auth import KeyGate, Keys
 from control_plane.gateway.cors import Cors
@@ -90,7 +89,7 @@ class Gateway:
 
     def stats(self) -> GatewayStats:
         """The figures now, for the router's report to the fleet."""
-        usage = resource.getrusage(resource.RUSAGE_SELF)
+        use = process_use((os.getpid(),))
         responses = self._figures.by_status()
         return GatewayStats(
             ready=self._pages is not None and not self._pages.unready,
@@ -98,8 +97,8 @@ class Gateway:
             requests_total=sum(responses.values()),
             responses=responses,
             output_tokens_total=self._figures.output_tokens(),
-            rss_bytes=_rss_bytes(),
-            cpu_s=usage.ru_utime + usage.ru_stime,
+            rss_bytes=use.rss_bytes,
+            cpu_s=use.cpu_s,
             reserved_tokens=self._limiter.book.held if self._limiter is not None else 0,
             limit_store=self._limiter.state if self._limiter is not None else "",
         )
@@ -201,11 +200,3 @@ async def _within(seconds: float, waiting: Coroutine[Any, Any, None]) -> bool:
     except TimeoutError:
         return False
     return True
-
-
-def _rss_bytes() -> int:
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:
-        return 0
-    return pages * resource.getpagesize()

@@ -16,11 +16,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import resource
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 import grpc
@@ -39,6 +37,7 @@ from control_plane.contracts.errors import (
 )
 from control_plane.contracts.fleet import GatewayStats
 from control_plane.contracts.identity import Peer
+from control_plane.contracts.process_use import process_use
 from control_plane.contracts.router_state import RoutedGateway, RouterState
 from control_plane.contracts.v1 import router_pb2 as pb
 from control_plane.contracts.v1 import router_pb2_grpc, routing_pb2, worker_pb2
@@ -133,15 +132,15 @@ class RouterServer:
 
     def stats(self) -> GatewayStats:
         """The figures now, for the router's report to the fleet."""
-        usage = resource.getrusage(resource.RUSAGE_SELF)
+        use = process_use((os.getpid(),))
         servicer = self._servicer
         return GatewayStats(
             ready=servicer is not None and servicer.router.ready() and not self.draining,
             in_flight=servicer.router.in_flight if servicer is not None else 0,
             requests_total=servicer.requests if servicer is not None else 0,
             output_tokens_total=servicer.tokens if servicer is not None else 0,
-            rss_bytes=_rss_bytes(),
-            cpu_s=usage.ru_utime + usage.ru_stime,
+            rss_bytes=use.rss_bytes,
+            cpu_s=use.cpu_s,
             draining=self.draining,
         )
 
@@ -347,11 +346,3 @@ class _Servicer(router_pb2_grpc.RouterServicer):
             endpoints=tuple(seen_endpoints(targets, time.monotonic())),
         )
         return to_wire(state, routing_pb2.RouterState)
-
-
-def _rss_bytes() -> int:
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:
-        return 0
-    return pages * resource.getpagesize()

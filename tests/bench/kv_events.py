@@ -17,13 +17,13 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from control_plane.contracts.process_use import process_use
 from tests.bench.step_trace import BATCH, PROMPT, TimedAsker
 from tests.real_vllm.asker import TIMEOUT_S
 from tests.real_vllm.conftest import real_spec
 from workers.engine.vllm_arguments import CPU_BLOCK_SIZE
 from workers.engine.vllm_engine import VllmEngine
 from workers.kv_watch import KvWatch
-from workers.load import process_use
 
 SKIPPED = 2
 

@@ -6,9 +6,10 @@ import sys
 
 import pytest
 
+from control_plane.contracts.process_use import process_use
 from control_plane.contracts.worker import WorkerState
 from workers.engine.base import EngineLoad
-from workers.load import LoadMeter, process_use, progress_of
+from workers.load import LoadMeter, progress_of
 
 
 class Engine:
