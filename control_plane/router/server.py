@@ -168,7 +168,6 @@ class _Servicer(router_pb2_grpc.RouterServicer):
         self.router = router
         self._server = server
         self._streams: set[GatewayStream] = set()
-        self._watchers: set[asyncio.Event] = set()
         self._requests_before = 0
         self._tokens_before = 0
 
@@ -188,8 +187,6 @@ class _Servicer(router_pb2_grpc.RouterServicer):
     def nudge(self) -> None:
         for stream in self._streams:
             stream.nudge()
-        for watcher in self._watchers:
-            watcher.set()
 
     async def beat(self) -> None:
         """Tell every gateway of changes, and of nothing but being there where there are none."""
@@ -303,17 +300,6 @@ class _Servicer(router_pb2_grpc.RouterServicer):
         if news:
             frame.catalogue.CopyFrom(self._catalogue(in_flight=self.router.in_flight))
         return frame
-
-    async def Models(self, request: pb.ModelsRequest, context: _Context) -> AsyncIterator[pb.Catalogue]:  # noqa: N802
-        changed = asyncio.Event()
-        self._watchers.add(changed)
-        try:
-            while True:
-                yield self._catalogue(in_flight=self.router.in_flight)
-                await changed.wait()
-                changed.clear()
-        finally:
-            self._watchers.discard(changed)
 
     async def GetTokenizer(  # noqa: N802
         self, request: pb.ModelTokenizerRequest, context: _Context

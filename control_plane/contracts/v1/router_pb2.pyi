@@ -175,10 +175,6 @@ class LastWords(_message.Message):
     output_tokens: int
     def __init__(self, call: _Optional[int] = ..., output_tokens: _Optional[int] = ...) -> None: ...
 
-class ModelsRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
-
 class Catalogue(_message.Message):
     __slots__ = ("router_id", "models", "joined", "ready", "draining", "in_flight")
     ROUTER_ID_FIELD_NUMBER: _ClassVar[int]

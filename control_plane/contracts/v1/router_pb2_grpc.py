@@ -40,11 +40,6 @@ class RouterStub:
                 request_serializer=control__plane_dot_contracts_dot_v1_dot_router__pb2.GatewayFrame.SerializeToString,
                 response_deserializer=control__plane_dot_contracts_dot_v1_dot_router__pb2.RoutedFrame.FromString,
                 _registered_method=True)
-        self.Models = channel.unary_stream(
-                '/inferdeck.v1.Router/Models',
-                request_serializer=control__plane_dot_contracts_dot_v1_dot_router__pb2.ModelsRequest.SerializeToString,
-                response_deserializer=control__plane_dot_contracts_dot_v1_dot_router__pb2.Catalogue.FromString,
-                _registered_method=True)
         self.GetTokenizer = channel.unary_stream(
                 '/inferdeck.v1.Router/GetTokenizer',
                 request_serializer=control__plane_dot_contracts_dot_v1_dot_router__pb2.ModelTokenizerRequest.SerializeToString,
@@ -64,13 +59,6 @@ class RouterServicer:
         """Calls in, tokens out. When the stream ends, the router withdraws every call that came over it, and the workers abort
         them; when the router ends, its streams to the workers do, and they abort its calls. So a gateway whose stream broke
         may submit a call elsewhere: nobody goes on with the old one, and what it still said is read by nobody.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def Models(self, request, context):
-        """The models and how the router stands, now and after every change; at least once a second.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -97,11 +85,6 @@ def add_RouterServicer_to_server(servicer, server):
                     servicer.Route,
                     request_deserializer=control__plane_dot_contracts_dot_v1_dot_router__pb2.GatewayFrame.FromString,
                     response_serializer=control__plane_dot_contracts_dot_v1_dot_router__pb2.RoutedFrame.SerializeToString,
-            ),
-            'Models': grpc.unary_stream_rpc_method_handler(
-                    servicer.Models,
-                    request_deserializer=control__plane_dot_contracts_dot_v1_dot_router__pb2.ModelsRequest.FromString,
-                    response_serializer=control__plane_dot_contracts_dot_v1_dot_router__pb2.Catalogue.SerializeToString,
             ),
             'GetTokenizer': grpc.unary_stream_rpc_method_handler(
                     servicer.GetTokenizer,
@@ -141,33 +124,6 @@ class Router:
             '/inferdeck.v1.Router/Route',
             control__plane_dot_contracts_dot_v1_dot_router__pb2.GatewayFrame.SerializeToString,
             control__plane_dot_contracts_dot_v1_dot_router__pb2.RoutedFrame.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Models(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
-            target,
-            '/inferdeck.v1.Router/Models',
-            control__plane_dot_contracts_dot_v1_dot_router__pb2.ModelsRequest.SerializeToString,
-            control__plane_dot_contracts_dot_v1_dot_router__pb2.Catalogue.FromString,
             options,
             channel_credentials,
             insecure,

@@ -50,20 +50,28 @@ async def test_its_state_is_what_it_holds_and_for_whom() -> None:
 
 async def test_models_are_told_at_once_and_with_every_change() -> None:
     async with scripted_server(worker_id="a") as a, remote_rig([a]) as made, stub(made) as router:
-        watch = router.Models(pb.ModelsRequest())
-        first = await watch.read()
+        call = router.Route()
+        await call.write(pb.GatewayFrame(hello=pb.GatewayHello(gateway_id="g7", router_id="r1")))
+
+        async def told() -> pb.Catalogue:
+            while not (frame := await call.read()).HasField("catalogue"):
+                pass
+            catalogue: pb.Catalogue = frame.catalogue
+            return catalogue
+
+        first = await told()
         assert (first.router_id, first.joined, first.ready, first.draining) == ("r1", True, True, False)
         views = {view.name: view for view in models_from_wire(first)}
         assert views[MODEL].ready_workers == 1
         assert a.info.model is not None
         assert views[MODEL].max_context == a.info.model.max_context
         made.fleet.change("a", cordoned=True)
-        while (await watch.read()).ready:
+        while (await told()).ready:
             pass
         made.hosts["r1"].server.drain()
-        while not (await watch.read()).draining:
+        while not (await told()).draining:
             pass
-        watch.cancel()
+        call.cancel()
 
 
 async def test_health_and_a_gateway_that_does_not_say_who_it_is() -> None:
