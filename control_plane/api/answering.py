@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar, cast
 import grpc
 
 from control_plane.api.caller import caller
+from control_plane.api.readable import readable
 from control_plane.contracts.errors import InferDeckError, InternalError, StoreFull, Unavailable
 from control_plane.contracts.wire.status import abort_with
 from control_plane.store.outage import is_full, is_outage
@@ -36,7 +37,7 @@ def unary(
     @functools.wraps(method)
     async def answer(self: Any, request: _Request, context: Context) -> _Response:
         try:
-            return await method(self, request, context)
+            return await method(self, readable(request), context)
         except Exception as error:
             await abort_with(context, told(error, method.__name__))
 
@@ -59,11 +60,13 @@ def write(
 def stream(
     method: Callable[[Any, Any, Context], AsyncIterator[_Response]],
 ) -> Callable[[Any, Any, Context], AsyncIterator[_Response]]:
+    answers_of = cast(Callable[[Any, Any, Context], AsyncGenerator[_Response]], method)
+
     @functools.wraps(method)
     async def answer(self: Any, request: Any, context: Context) -> AsyncIterator[_Response]:
         checked = time.monotonic()
         try:
-            async with contextlib.aclosing(cast(AsyncGenerator[_Response], method(self, request, context))) as answers:
+            async with contextlib.aclosing(answers_of(self, readable(request), context)) as answers:
                 async for response in answers:
                     if time.monotonic() - checked > CHECK_EVERY_S:
                         await caller().check()

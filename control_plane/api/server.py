@@ -23,6 +23,7 @@ from control_plane.api.decision_desk import DecisionDesk
 from control_plane.api.fleet_service import FleetService
 from control_plane.api.history_service import HistoryService
 from control_plane.api.kept import Kept
+from control_plane.api.readable import Readable
 from control_plane.api.routing_feed import RoutingFeed
 from control_plane.api.trail import Trail
 from control_plane.contracts.access import Role
@@ -79,7 +80,7 @@ class ApiServer:
         credentials: str = "",
     ) -> None:
         self._credentials = credentials
-        gates: tuple[grpc.aio.ServerInterceptor, ...] = (OperatorAuth(operator_key, access),)
+        gates: tuple[grpc.aio.ServerInterceptor, ...] = (OperatorAuth(operator_key, access), Readable())
         if credentials:
             gates = (PeerGate(PEERS), *gates)
         self._server = grpc.aio.server(interceptors=gates, options=SERVER_OPTIONS)

@@ -15,6 +15,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 from console.client import OperatorClient
 from console.home import Target
 from control_plane.contracts.errors import DropReason, Forbidden, InvalidRequest, Unauthenticated
+from control_plane.contracts.wire.status import error_from
 from tests.integration.fleet.rig import Deck, contents
 
 
@@ -52,6 +53,20 @@ async def test_a_call_without_any_metadata_is_refused(deck: Deck) -> None:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await join().read()
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+@pytest.mark.parametrize("method", ["Operator/GetSnapshot", "Operator/Cordon", "Operator/Watch", "Access/ListKeys"])
+async def test_bytes_that_are_no_message_are_their_senders_fault(deck: Deck, method: str) -> None:
+    key = (deck.home / "operator.key").read_text().strip()
+    async with grpc.aio.insecure_channel(deck.state()["api_address"]) as channel:
+        call = channel.unary_stream(f"/inferdeck.v1.{method}")(
+            b"\xff\xff", metadata=(("authorization", f"Bearer {key}"),)
+        )
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call.read()
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert isinstance(error_from(caught.value), InvalidRequest)
+    assert "Unexpected" not in deck.log("control-plane")
 
 
 async def test_health_is_open_and_reflection_needs_the_key(deck: Deck) -> None:
