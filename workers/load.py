@@ -7,8 +7,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from control_plane.contracts.process_use import ProcessUse, process_use
 from control_plane.contracts.worker import Load, WorkerState
+from control_plane.process_use import ProcessUse, process_use
 from workers.engine.base import EngineLoad
 
 WINDOW_S = 3.0

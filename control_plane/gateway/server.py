@@ -25,7 +25,6 @@ from control_plane.contracts import metrics
 from control_plane.contracts.call import Router
 from control_plane.contracts.errors import DropReason, Unavailable
 from control_plane.contracts.fleet import GatewayStats
-from control_plane.contracts.process_use import process_use
 from control_plane.gateway.app import GatewayApp
 from control_plane.gateway.auth import KeyGate, Keys
 from control_plane.gateway.cors import Cors
@@ -41,6 +40,7 @@ from control_plane.gateway.pages import Pages
 from control_plane.gateway.prompt.lanes import Lanes
 from control_plane.gateway.prompt.models import ModelPrompts
 from control_plane.gateway.route_table import route_table
+from control_plane.process_use import process_use
 from control_plane.tasks import Tasks
 
 log = logging.getLogger(__name__)

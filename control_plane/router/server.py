@@ -37,7 +37,6 @@ from control_plane.contracts.errors import (
 )
 from control_plane.contracts.fleet import GatewayStats
 from control_plane.contracts.identity import Peer
-from control_plane.contracts.process_use import process_use
 from control_plane.contracts.router_state import RoutedGateway, RouterState
 from control_plane.contracts.v1 import router_pb2 as pb
 from control_plane.contracts.v1 import router_pb2_grpc, routing_pb2, worker_pb2
@@ -47,6 +46,7 @@ from control_plane.contracts.wire.frames import fill_frame
 from control_plane.contracts.wire.routed import catalogue_to_wire, refusal_to_wire, submit_from_wire
 from control_plane.contracts.wire.secure import PeerGate, listen
 from control_plane.contracts.wire.status import abort_with
+from control_plane.process_use import process_use
 from control_plane.router.embedded import EmbeddedRouter
 from control_plane.router.gateway_stream import Batch, GatewayStream
 from control_plane.router.seen import seen_endpoints

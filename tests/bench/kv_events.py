@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from control_plane.contracts.process_use import process_use
+from control_plane.process_use import process_use
 from tests.bench.step_trace import BATCH, PROMPT, TimedAsker
 from tests.real_vllm.asker import TIMEOUT_S
 from tests.real_vllm.conftest import real_spec

@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from control_plane.contracts.process_use import process_use
 from control_plane.contracts.step import TraceMode
 from control_plane.contracts.worker import Delta, ModelInfo
+from control_plane.process_use import process_use
 from tests.real_vllm.asker import TIMEOUT_S, Asker
 from tests.real_vllm.conftest import real_spec
 from workers.engine.vllm_engine import VllmEngine

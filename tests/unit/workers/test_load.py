@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from control_plane.contracts.process_use import process_use
 from control_plane.contracts.worker import WorkerState
+from control_plane.process_use import process_use
 from workers.engine.base import EngineLoad
 from workers.load import LoadMeter, progress_of
 
