@@ -232,10 +232,16 @@ class OperatorClient:
         return self._stream(self._stub.Shutdown, pb.ShutdownRequest(grace_s=grace_s), ShutdownProgress)
 
     async def _unary(self, method: Any, request: Any, timeout_s: float = CALL_TIMEOUT_S) -> Any:
+        answer = asyncio.ensure_future(method(request, metadata=self._metadata, timeout=timeout_s))
         try:
-            return await method(request, metadata=self._metadata, timeout=timeout_s)
+            done, _ = await asyncio.wait((answer,), timeout=CONNECT_TIMEOUT_S)
+            if not done and self._channels[-1].get_state() is not grpc.ChannelConnectivity.READY:
+                raise await diagnosis(self.target, "no answer")
+            return await answer
         except grpc.aio.AioRpcError as error:
             raise await self._failure(error) from None
+        finally:
+            answer.cancel()
 
     async def _stream(self, method: Any, request: Any, cls: type[T]) -> AsyncGenerator[T, None]:
         async with contextlib.aclosing(self._messages(method, request)) as messages:

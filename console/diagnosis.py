@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from console.home import Distrusted, Target, Unreachable, shown_path
+from console.home import Distrusted, Home, Target, Unreachable, shown_path
 from control_plane.contracts.addresses import is_loopback
 from control_plane.contracts.errors import InferDeckError
 from control_plane.contracts.identity import Credentials, Peer, client_context
@@ -30,6 +30,10 @@ async def diagnosis(target: Target, cause: str) -> Unreachable:
     own = target.context != target.address
     hint = "inferdeck up" if own else "--server HOST:PORT; on its own machine inferdeck up says where it is"
     plain = Unreachable(f"cannot reach the control plane at {target.address}: {cause}", hint=hint)
+    if target.home is not None:
+        plain = _of_home(target.home, plain)
+        if not target.credentials:
+            return plain  # its own control plane said that it speaks no TLS
     host, _, port = target.address.rpartition(":")
     secure = await speaks_tls(host.strip("[]"), int(port))
     if secure is None:
@@ -41,6 +45,15 @@ async def diagnosis(target: Target, cause: str) -> Unreachable:
         return _in_the_clear(at, host)
     return (
         await _of_the_handshake(target, host.strip("[]"), int(port), "inferdeck cert renew" if own else MAKE) or plain
+    )
+
+
+def _of_home(home: Home, plain: Unreachable) -> Unreachable:
+    """A process that lives and does not answer (it hangs, or somebody paused it) is in the way of another ``up``."""
+    if (state := home.running()) is None:
+        return Unreachable(plain.message, hint=home.up_command())
+    return Unreachable(
+        f"{plain.message}, though its process (pid {state.pid}) lives", hint=f"{home.up_command('down')} ends it"
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from console.leftovers import Leftover, leftovers
@@ -55,12 +55,13 @@ class State:
 @dataclass(frozen=True, slots=True)
 class Target:
     """Where the operators' API is, the key that opens it, and how a person would name the place. ``credentials`` is the
-    file that proves an operator where the API speaks mutual TLS, else empty."""
+    file that proves an operator where the API speaks mutual TLS, else empty; ``home`` is where all this was found."""
 
     address: str
     operator_key: str
     context: str
     credentials: str = ""
+    home: Home | None = None
 
     def __repr__(self) -> str:
         return f"Target({self.address!r}, {self.context!r})"
@@ -165,7 +166,7 @@ class Home:
             raise self.absent()
         key = read_key(Path(state.operator_key_path or self.operator_key_path))
         credentials = state.operator_credentials if state.api_secure else ""
-        return Target(state.api_address, key, f"{self.shown} ({state.api_address})", credentials)
+        return Target(state.api_address, key, f"{self.shown} ({state.api_address})", credentials, self)
 
 
 def shown_path(path: Path) -> str:
@@ -202,7 +203,7 @@ def target_for(
     if server is None:
         target = home.target()
         key = target.operator_key if operator_key_file is None else read_key(Path(operator_key_file))
-        return Target(target.address, key, target.context, operator_cert_file or target.credentials)
+        return replace(target, operator_key=key, credentials=operator_cert_file or target.credentials)
     host, colon, port = server.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise InvalidRequest(f"--server {server!r} is not HOST:PORT, for example 127.0.0.1:8090", param="server")

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ EXIT_SETTINGS = 2
 TAIL_LINES = 15
 _ROOM_BYTES = 64 * 1024
 _POLL_S = 0.05
+_SILENT_S = 2.0
+"""A control plane that somebody else started and that lives is not waited for when it has said nothing for so long."""
 
 
 class StartFailed(InferDeckError):
@@ -138,8 +141,9 @@ async def wait_until_ready(
 ) -> tuple[State, Snapshot]:
     """Return when every pool has its workers and a gateway serves. With ``own``, its end is the wait's end.
 
-    Raises StartFailed or WrongSettings when that will not happen, RequestTimeout after ``timeout_s`` (0: no end). When
-    some workers of the pools do serve, StartFailed has ``partial`` set.
+    Raises StartFailed or WrongSettings when that will not happen, RequestTimeout after ``timeout_s`` (0: no end), and
+    without ``own`` Unreachable where it lives and does not answer. When some workers of the pools do serve, StartFailed
+    has ``partial`` set.
     """
     latest: Readiness | None = None
 
@@ -169,9 +173,11 @@ async def wait_until_ready(
 
 
 async def _ready(home: Home, progress: Progress, own: ControlPlane | None) -> tuple[State, Snapshot]:
+    heard = time.monotonic()
     while True:
         state = home.running()
         if state is None or (own is not None and state.pid != own.process.pid):
+            heard = time.monotonic()
             await asyncio.sleep(_POLL_S)
             continue
         if own is not None:
@@ -179,6 +185,7 @@ async def _ready(home: Home, progress: Progress, own: ControlPlane | None) -> tu
         try:
             async with OperatorClient(home.target()) as client:
                 async for snapshot in client.watch(0.1):
+                    heard = time.monotonic()
                     now = readiness(snapshot)
                     progress(now)
                     if now.hopeless:
@@ -187,6 +194,8 @@ async def _ready(home: Home, progress: Progress, own: ControlPlane | None) -> tu
                     if now.ready and (state := home.running()) is not None and state.gateway_urls:
                         return state, snapshot
         except Unreachable:
+            if own is None and home.running() is not None and time.monotonic() - heard > _SILENT_S:
+                raise
             await asyncio.sleep(_POLL_S)
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import time
 from dataclasses import replace
@@ -83,6 +84,20 @@ async def test_a_host_that_takes_connections_and_says_nothing_is_given_up() -> N
         async with OperatorClient(target) as client:
             with pytest.raises(Unreachable, match="no answer"):
                 await anext(client.watch())
+
+
+async def test_a_control_plane_that_stands_still_is_told_from_one_that_is_gone(home: Path) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        write_state(home, f"127.0.0.1:{silent.getsockname()[1]}")
+        began = time.monotonic()
+        async with OperatorClient.open(home) as client:
+            with pytest.raises(Unreachable, match="no answer, though its process") as told:
+                await client.get_snapshot()
+    assert time.monotonic() - began < 10
+    assert f"(pid {os.getpid()}) lives" in told.value.message
+    assert told.value.hint == f"inferdeck down --home {home} ends it"
 
 
 async def test_a_proxy_in_the_environment_is_not_used(
