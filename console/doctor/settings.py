@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from console.earlier import earlier
+from console.earlier import Earlier, earlier
 from console.home import Home, State
 
 
@@ -59,6 +59,17 @@ def read_settings(home: Home, config: Path | None) -> Settings:
     return _of_file(home, before.config, before.arguments) if before is not None else _of_file(home, None)
 
 
+def asked_beside(home: Home, state: State, config: Path | None, arguments: Sequence[str]) -> Settings:
+    """Settings that are asked for beside a control plane that runs: ``edited`` is what they say otherwise than it began
+    with. What is not named, the file or the arguments, is its own."""
+    before = earlier(home) or Earlier()
+    asked = _of_file(home, config or before.config, arguments or before.arguments)
+    begun = _begun_with(home, state)
+    if asked.error or begun is None:
+        return asked
+    return replace(asked, edited=_differing(begun.settings, asked.settings, ("home", "cache")))
+
+
 def retired_by(home: Home, config: Path | None, arguments: Sequence[str]) -> list[str]:
     """The workers of an earlier control plane that one with these settings would end. None for settings that are
     refused: it would end before."""
@@ -72,24 +83,32 @@ def retired_by(home: Home, config: Path | None, arguments: Sequence[str]) -> lis
 def _in_force(home: Home, state: State) -> Settings:
     """What the control plane says that it began with. One that says nothing has its file read as it is now."""
     now = _of_file(home, Path(state.config) if state.config else None)
+    begun = _begun_with(home, state)
+    if begun is None:
+        return replace(now, running=True)
+    if now.error:
+        return replace(begun, edited=(now.error,))
+    # What an option or a variable chose says nothing of the file.
+    simulated = any(row.source.startswith("--engine") for row in begun.settings)
+    skipped = ("home", "cache", *(("pool[",) if simulated else ()))
+    edited = _differing(begun.settings, now.settings, skipped)
+    return replace(begun, edited=edited if begun.path == now.path else ())
+
+
+def _begun_with(home: Home, state: State) -> Settings | None:
+    """What this control plane wrote down; None where it is not to be read."""
     try:
         values = json.loads(home.settings_path.read_text())
         if (values["pid"], values["start_ticks"]) != (state.pid, state.start_ticks):
-            return replace(now, running=True)
-        rows = _rows(values)
+            return None
+        return Settings(values["config"] or "", _rows(values), running=True)
     except (OSError, ValueError, KeyError, TypeError):
-        return replace(now, running=True)
-    path = values["config"] or ""
-    if now.error:
-        return Settings(path, rows, running=True, edited=(now.error,))
-    # What an option or a variable chose says nothing of the file.
-    simulated = any(row.source.startswith("--engine") for row in rows)
-    skipped = ("home", "cache", *(("pool[",) if simulated else ()))
-    pairs, other = (
-        {row.key: row.value for row in each if not row.key.startswith(skipped)} for each in (rows, now.settings)
-    )
-    edited = [key for key in dict.fromkeys([*pairs, *other]) if pairs.get(key) != other.get(key)]
-    return Settings(path, rows, running=True, edited=tuple(edited) if path == now.path else ())
+        return None
+
+
+def _differing(one: Sequence[Setting], other: Sequence[Setting], skipped: tuple[str, ...]) -> tuple[str, ...]:
+    pairs, others = ({row.key: row.value for row in each if not row.key.startswith(skipped)} for each in (one, other))
+    return tuple(key for key in dict.fromkeys([*pairs, *others]) if pairs.get(key) != others.get(key))
 
 
 def _rows(values: Any) -> tuple[Setting, ...]:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.cli.command import PLATFORM, Place, command
+from console.cli.commands.up import keeps_settings
 from console.cli.effect import Effect
 from console.cli.exits import FAILED, INTERRUPTED, Ended
 from console.cli.reach import Reach
 from console.home import Home
 from console.plain.terminal import flush, is_terminal, out, say
+from console.text import literal
 from control_plane.contracts.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -85,7 +87,10 @@ def _console(home: Home, config: Path | None) -> int:
     from console.cli.attend import Attendant, Interrupts
     from console.tui.app import ENDS, run
 
-    if home.running() is not None:
+    running = home.running()
+    if running is not None:
+        keeps_settings(home, running, config)
+        say(f"already up in {literal(home.shown)}: its console opens, and leaving it ends nothing")
         return run(home.path, readonly=False)
 
     async def start() -> tuple[Attendant, int | None]:

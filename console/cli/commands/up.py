@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +20,7 @@ from console.cli.reach import Reach
 from console.home import Home, State
 from console.plain.terminal import flush, out, paint, say
 from console.text import literal, pad
-from control_plane.contracts.errors import InferDeckError, InvalidRequest
+from control_plane.contracts.errors import Conflict, InferDeckError, InvalidRequest
 
 if TYPE_CHECKING:
     from control_plane.contracts.fleet import Snapshot
@@ -61,11 +63,8 @@ async def up(
     limit, home = duration(timeout, "--timeout"), place.home
     running = home.running()
     if running is not None:
+        keeps_settings(home, running, config, arguments)
         say(f"already up in {literal(home.shown)}")
-        if config is not None and str(config.absolute()) != running.config:
-            say(f"it runs with {literal(running.config or 'its default settings')}; --config changes nothing", "watch")
-        if arguments:
-            say("--engine and --profile change nothing in what runs", "watch")
         await show(home, *await wait_shown(home, limit), output, stays=False)
         return
     config, arguments = taken_over(home, config, arguments)
@@ -92,6 +91,25 @@ def simulation(engine: str | None, profile: str | None) -> list[str]:
     if profile.endswith(".toml"):
         profile = str(Path(profile).absolute())
     return ["--engine", "sim", "--profile", profile]
+
+
+def keeps_settings(home: Home, running: State, config: Path | None, arguments: Sequence[str] = ()) -> None:
+    """Raises Conflict where other settings are asked for than those that the platform runs with, InvalidRequest where
+    these are wrong: it would seem to use them."""
+    if config is None and not arguments:
+        return
+    from console.doctor.settings import asked_beside
+
+    asked = asked_beside(home, running, config, arguments)
+    if asked.error:
+        raise InvalidRequest(asked.error, param="config", hint=asked.hint)
+    if asked.edited:
+        words = shlex.join([*(("--config", str(config)) if config else ()), *arguments])
+        named = ", ".join(asked.edited[:3]) + (", …" if len(asked.edited) > 3 else "")
+        raise Conflict(
+            f"already up in {home.shown}; it keeps the settings that it was started with. Others in {words}: {named}",
+            hint=f"{home.up_command('down')}, then {home.up_command()} {words}",
+        )
 
 
 def taken_over(home: Home, config: Path | None, arguments: list[str]) -> tuple[Path | None, list[str]]:

@@ -47,6 +47,25 @@ def test_up_the_printed_call_the_same_facts_again_and_down(make_platform: MakePl
     assert platform.run("get", "workers", code=6).stdout == ""
 
 
+def test_other_settings_than_it_runs_with_are_not_taken_for_used(make_platform: MakePlatform) -> None:
+    platform = make_platform(scripted(1))
+    platform.up()
+    same, other, wrong = (platform.folder / f"{name}.toml" for name in ("same", "other", "wrong"))
+    same.write_text(f"# as it runs\n{scripted(1)}")
+    other.write_text(scripted(2))
+    wrong.write_text(scripted(1).replace("replicas", "replicaz"))
+    assert platform.run("up", "--detach", "--config", str(same)).stderr.startswith("already up in ")
+    ran = platform.run("up", "--detach", "--config", str(other), code=1)
+    assert "keeps the settings that it was started with" in ran.stderr
+    assert f"Others in --config {other}: pool[0].replicas\n" in ran.stderr
+    assert f"hint: inferdeck down, then inferdeck up --config {other}\n" in ran.stderr
+    assert ran.stdout == ""
+    assert f"{wrong}:10: pool[0].replicaz" in platform.run("up", "-d", "--config", str(wrong), code=2).stderr
+    assert len(platform.worker_pids()) == 1
+    platform.run("down")
+    platform.nothing_left()
+
+
 def test_ctrl_c_brings_everything_down(make_platform: MakePlatform) -> None:
     platform = make_platform()
     up = platform.start("up", "--config", str(platform.config_path))
@@ -157,6 +176,10 @@ def test_down_ends_a_platform_whose_control_plane_is_paused(make_platform: MakeP
     platform = make_platform()
     platform.up()
     os.kill(platform.state["pid"], signal.SIGSTOP)
+    for words in (("get", "workers"), ("up", "--detach")):
+        stuck = platform.run(*words, code=6)
+        assert f"no answer, though its process (pid {platform.state['pid']}) lives" in stuck.stderr
+        assert "hint: inferdeck down ends it" in stuck.stderr
     assert "workers stopped" in platform.run("down").stderr
     platform.nothing_left()
 

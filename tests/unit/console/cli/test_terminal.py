@@ -187,3 +187,9 @@ def test_any_text_goes_through_every_view_without_a_control_byte(
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", ran.out + ran.err)
     [data] = json.loads(inferdeck("get", "workers", "-o", "json").out)
     assert (data["id"], data["reason"]) == (name, other)
+
+
+def test_a_demo_beside_a_running_platform_says_whose_console_it_opens(operator: FakeOperator, home: Path) -> None:
+    screen = Screen.run(home, "demo", columns=100)
+    screen.until(f"already up in {home}: its console opens, and leaving it ends nothing")
+    assert screen.leave("q") == 0
