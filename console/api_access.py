@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
@@ -137,15 +138,24 @@ async def offers_of(endpoint: Endpoint, key: ApiKey) -> list[Offer]:
         raise InferDeckError(f"{endpoint.url}/models answers HTTP {answer.status} and no list of models") from None
 
 
-async def offer_of(endpoint: Endpoint, key: ApiKey, wanted: str | None) -> Offer:
-    """The model that was named, else the first one there is. Who lists no models may still serve one that is named."""
+async def offer_of(endpoint: Endpoint, key: ApiKey, wanted: str | None, *, lists_all: bool = False) -> Offer:
+    """The model that was named, else the first one there is. Who lists no models may still serve one that is named.
+
+    Raises NotFound where no model is offered, or, by an endpoint that ``lists_all``, none of this name.
+    """
     if wanted:
         try:
             async with asyncio.timeout(_LISTED_WITHIN_S):
                 offers = await offers_of(endpoint, key)
         except (InferDeckError, TimeoutError):
             offers = []
-        return next((offer for offer in offers if offer.model == wanted), Offer(wanted, None))
+        found = next((offer for offer in offers if offer.model == wanted), None)
+        if found is None and offers and lists_all:
+            names = [offer.model for offer in offers]
+            near = get_close_matches(wanted, names, 1, 0.5)
+            meant = (f"did you mean {near[0]}? There are " if near else "there are ") + ", ".join(names)
+            raise NotFound(f"no model {wanted!r} at {endpoint.url}; {meant}", param="model")
+        return found or Offer(wanted, None)
     offers = await offers_of(endpoint, key)
     if not offers:
         raise NotFound(f"{endpoint.url} offers no model")

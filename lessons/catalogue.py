@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
 from control_plane.contracts.errors import InvalidRequest, NotFound
 from control_plane.contracts.paths import expanded
-from lessons.faults import nearest
 
 CONTENT: Final = Path(__file__).parent / "content"
 _TEMPLATE: Final = Path(__file__).parent / "template"
@@ -33,7 +33,12 @@ def folder_of(name: str) -> Path:
         found = [path for each, path in known.items() if wanted in each]
     if len(found) == 1:
         return found[0]
-    meant = nearest(wanted, known) if not found else f"several are: {', '.join(path.name for path in found)}"
+    if found:
+        meant = f"several are: {', '.join(path.name for path in found)}"
+    else:
+        words = {each.partition("-")[2]: each for each in known}
+        near = get_close_matches(wanted.lstrip("0123456789-"), words, 1, 0.4)
+        meant = (f"did you mean {words[near[0]]}? There are " if near else "there are ") + ", ".join(known)
     raise NotFound(f"no lesson {name!r}; {meant}", param="lesson", hint="inferdeck learn")
 
 

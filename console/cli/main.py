@@ -72,6 +72,7 @@ def run(arguments: list[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
+_NO_BRACES = str.maketrans("", "", "{}")
 _PLACES = ("--server", "--operator-key-file", "--operator-cert-file")
 
 
@@ -85,5 +86,9 @@ def _told(error: Exception) -> int:
     message = describe().replace("\n", " ").replace("Value error, ", "")
     if (option := getattr(error, "option_name", "")) in _PLACES and path.startswith("inferdeck "):
         message = f"{path.partition(' ')[2]} has no {option}: it is about this machine, not about a platform elsewhere"
-    tell(message[:1].lower() + message[1:], f"{path} --help")
+    hint = f"{path} --help"
+    if context is not None and "unexpected extra argument" in message:
+        _, *form = context.command.collect_usage_pieces(context)
+        hint = " ".join([path, *form]).translate(_NO_BRACES)
+    tell(message[:1].lower() + message[1:], hint)
     return USAGE if getattr(error, "exit_code", FAILED) == USAGE else FAILED

@@ -11,6 +11,7 @@ from console.load.tally import RECENT, Series
 from console.text import fit, literal, pad
 
 _QUANTILES = (0.5, 0.9, 0.99)
+_LEAST_S = 0.005e-3
 
 
 def summary(run: Run, key_names: Sequence[str], *, simulated: bool | None = None) -> dict[str, Any]:
@@ -104,7 +105,7 @@ def summary_lines(data: dict[str, Any]) -> list[str]:
     for name, key in names:
         series = data[key]
         if series["count"]:
-            cells = "".join(pad(figures.seconds(series[q]), 10, right=True) for q in ("p50", "p90", "p99", "max"))
+            cells = "".join(pad(_measured(series[q]), 10, right=True) for q in ("p50", "p90", "p99", "max"))
             lines.append(_line(name, f"{cells}   {series['count']:,}"))
     if data["errors"]:
         lines.append("")
@@ -129,6 +130,11 @@ def _cached(tokens: dict[str, int]) -> str:
     return f" ({figures.percent(tokens['cached'] / tokens['prompt'])} cached)" if tokens["prompt"] else ""
 
 
+def _measured(value: float | None) -> str:
+    """Chunks that came in one piece have no gap that a client could measure."""
+    return "<0.01 ms" if value is not None and value < _LEAST_S else figures.seconds(value)
+
+
 def _line(label: str, text: str) -> str:
     return f"  {pad(label, 12)}{text}".rstrip()
 
@@ -143,7 +149,7 @@ def live_line(run: Run, width: int) -> str:
     return fit(
         f"{figures.age(run.elapsed_s)} · {tally.running} running · {tally.ok:,} ok{failed} · "
         f"TTFT {figures.seconds(ttft)} p99 {figures.seconds(ttft99)} · "
-        f"ITL {figures.seconds(itl)} p99 {figures.seconds(itl99)} · "
+        f"ITL {_measured(itl)} p99 {_measured(itl99)} · "
         f"{figures.rate(speed)} tok/s",
         width,
     )

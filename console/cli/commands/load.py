@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -106,12 +107,14 @@ def load(
         temperature=temperature,
         ignore_eos=ignore_eos,
     )
-    code = _run(plan, endpoint, keys, duration(call_timeout, "--call-timeout"), output)
+    code = _run(plan, endpoint, keys, duration(call_timeout, "--call-timeout"), output, ours=url is None)
     if code:
         raise Ended(code)
 
 
-def _run(plan: Plan, endpoint: Endpoint, keys: list[ApiKey], call_timeout_s: float, output: Format) -> int:
+def _run(
+    plan: Plan, endpoint: Endpoint, keys: list[ApiKey], call_timeout_s: float, output: Format, *, ours: bool
+) -> int:
     import asyncio
     import contextlib
     from dataclasses import replace
@@ -127,7 +130,7 @@ def _run(plan: Plan, endpoint: Endpoint, keys: list[ApiKey], call_timeout_s: flo
 
     async def go() -> None:
         nonlocal run, simulated
-        offer = await offer_of(endpoint, keys[0], plan.model)
+        offer = await offer_of(endpoint, keys[0], plan.model, lists_all=ours)
         named, simulated = replace(plan, model=offer.model), offer.simulated
         run = Run(named, endpoint, [key.secret for key in keys], call_timeout_s=call_timeout_s or 1e9)
         watching = asyncio.create_task(_live(run))
@@ -138,13 +141,18 @@ def _run(plan: Plan, endpoint: Endpoint, keys: list[ApiKey], call_timeout_s: flo
             with contextlib.suppress(asyncio.CancelledError):
                 await watching
 
+    async def attended() -> None:
+        going = asyncio.ensure_future(go())
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, going.cancel)
+        await going
+
     interrupted = False
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(go())
-    except KeyboardInterrupt:
+            runner.run(attended())
+    except (KeyboardInterrupt, asyncio.CancelledError):
         if run is None:
-            raise
+            raise KeyboardInterrupt from None
         interrupted = True
     assert run is not None
     data = summary(run, [key.name for key in keys], simulated=simulated)

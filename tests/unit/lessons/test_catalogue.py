@@ -18,6 +18,10 @@ def test_a_lesson_is_found_by_number_and_by_name(name: str) -> None:
 def test_what_is_no_lesson_is_told_with_those_that_are() -> None:
     with pytest.raises(NotFound, match="did you mean 07-worker-selection"):
         folder_of("worker-selektion")
+    with pytest.raises(NotFound, match=r"did you mean 05-kv-cache-fills-up\? There are 01-api-two-kinds, "):
+        folder_of("kv-cash")
+    with pytest.raises(NotFound, match="; there are 01-api-two-kinds, "):
+        folder_of("zzz")
     with pytest.raises(NotFound, match="several are"):
         folder_of("-")
 

@@ -170,6 +170,12 @@ def test_a_change_that_is_none_is_refused(operator: FakeOperator, inferdeck: Com
     assert "is not POOL=N" in ran.err
 
 
+def test_a_word_too_many_is_told_with_the_form(operator: FakeOperator, inferdeck: Command) -> None:
+    ran = inferdeck("scale", "smollm2", "3", "--yes")
+    assert (ran.code, operator.calls) == (2, [])
+    assert "hint: inferdeck scale POOL=N\n" in ran.err
+
+
 def test_cancelling_what_has_ended_is_no_failure_and_the_unknown_is_not_found(
     operator: FakeOperator, inferdeck: Command
 ) -> None:

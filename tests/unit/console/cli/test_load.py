@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tests.unit.console.conftest import Command
+from tests.unit.console.fake_operator import FakeOperator
 from tests.unit.console.openai_server import OpenAIServer
 from tests.unit.console.screen import Screen
 
@@ -53,6 +54,15 @@ def test_ctrl_c_sums_up_what_was_measured(endpoint: OpenAIServer, home: Path) ->
     assert "Traceback" not in screen.text
 
 
+def test_an_end_from_outside_sums_up_what_was_measured(endpoint: OpenAIServer, home: Path) -> None:
+    screen = Screen.run(home, "load", "--url", endpoint.url, "--duration", "10m", "-c", "2", columns=100)
+    screen.until("2 running")
+    screen.process.terminate()
+    assert screen.end() == 130
+    assert "requests" in screen.text
+    assert "Traceback" not in screen.text
+
+
 def test_figures_of_a_simulator_say_so(endpoint: OpenAIServer, inferdeck: Command) -> None:
     words = ("load", "--url", endpoint.url, "-n", "2")
     data = json.loads(inferdeck(*words, "-o", "json").out)
@@ -68,3 +78,17 @@ def test_a_server_that_lists_no_models_still_takes_a_named_one(endpoint: OpenAIS
     endpoint.models = ()
     assert inferdeck("load", "--url", endpoint.url, "-n", "2").code == 3
     assert inferdeck("load", "--url", endpoint.url, "-n", "2", "-m", "m").code == 0
+
+
+def test_a_platform_knows_which_models_it_has(
+    home: Path, operator: FakeOperator, endpoint: OpenAIServer, inferdeck: Command
+) -> None:
+    endpoint.models = ("smollm2-135m", "qwen")
+    state = json.loads((home / "state.json").read_text())
+    (home / "state.json").write_text(json.dumps({**state, "gateway_urls": [endpoint.url]}))
+    ran = inferdeck("load", "-m", "smolm2", "-n", "2")
+    assert (ran.code, ran.out) == (3, "")
+    assert "no model 'smolm2' at " in ran.err
+    assert "did you mean smollm2-135m? There are smollm2-135m, qwen" in ran.err
+    assert "; there are smollm2-135m, qwen" in inferdeck("load", "-m", "zzz", "-n", "2").err
+    assert not endpoint.calls

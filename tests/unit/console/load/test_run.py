@@ -205,6 +205,15 @@ async def test_the_summary_says_what_was_measured_and_the_live_line_fits() -> No
     assert all(width(live_line(done, room)) <= room for room in (10, 40, 120))
 
 
+async def test_chunks_that_came_together_have_no_gap_of_zero() -> None:
+    done = await run(answering(5), Plan("m", concurrency=1, requests=1, duration_s=0))
+    together = dict.fromkeys(("p50", "p90", "p99", "max"), 0.0)
+    [line] = [
+        line for line in summary_lines(summary(done, ["k"]) | {"itl_s": {**together, "count": 4}}) if "ITL" in line
+    ]
+    assert line.split() == ["ITL", *["<0.01", "ms"] * 4, "4"]
+
+
 def test_quantiles_are_nearest_rank() -> None:
     assert quantiles([], 0.5, 0.9) == [None, None]
     assert quantiles([3.0], 0.01, 0.99) == [3.0, 3.0]
