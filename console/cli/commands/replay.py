@@ -10,7 +10,7 @@ import typer
 from console import figures
 from console.cli.command import LOOK, Place, command
 from console.cli.effect import Effect
-from console.cli.exits import Ended
+from console.cli.exits import TIMED_OUT, Ended
 from console.cli.options import OutputOption
 from console.cli.output import Format, write_data
 from console.cli.reach import Reach
@@ -43,7 +43,8 @@ def replay(
 ) -> None:
     """Open the console on a recording: play, pause, seek, step. No platform and no engine is needed.
 
-    With -o json it prints one record a line, with --print a line for people.
+    With -o json it prints one record a line, with --print a line for people; with these and --info it exits 5 where a
+    part of the file cannot be read.
     """
     from console.record.reader import RecordingReader
     from console.record.recording import Recording
@@ -55,11 +56,13 @@ def replay(
 
         with RecordingReader.open(path) as reader:
             _tell(summary(Recording(reader), shown_path(path)), output)
+            whole = not reader.damages
     elif printed or output is not Format.TABLE:
         with RecordingReader.open(path) as reader:
             _print(Recording(reader), output)
             for damage in reader.damages:
                 say(f"{literal(file)}: {damage.what}: {figures.size(damage.length)} at {damage.at}", "watch")
+            whole = not reader.damages
     else:
         if not is_terminal(sys.stdout) or not is_terminal(sys.stdin):
             RecordingReader.open(path).close()  # a file that cannot be read is the first thing to know
@@ -67,6 +70,8 @@ def replay(
         from console.tui.replay.app import run
 
         raise Ended(run(path, at=at, speed=speed, playing=not paused))
+    if not whole:
+        raise Ended(TIMED_OUT)
 
 
 def data_of(entry: Entry) -> dict[str, Any]:

@@ -68,6 +68,8 @@ def test_damage_is_told(recorded: Path, inferdeck: Command) -> None:
     assert "damage    the last frame is not whole" in info.out
     assert "the last one says no end" in info.out
     assert "the last frame is not whole" in inferdeck("replay", str(recorded), "-o", "json").err
+    for words in (["--info"], ["--info", "-o", "json"], ["--print"], ["-o", "json"]):
+        assert inferdeck("replay", str(recorded), *words).code == 5
 
 
 def test_recording_goes_on_and_begins_anew(recorded: Path, inferdeck: Command) -> None:
