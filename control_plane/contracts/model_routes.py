@@ -187,13 +187,15 @@ def shadowed(before: Mapping[str, ModelRoute], after: Mapping[str, ModelRoute], 
 
 def warnings(routes: Mapping[str, ModelRoute], models: Container[str]) -> tuple[str, ...]:
     """What leads nowhere as things are: names that no pool serves and no route has, and routes that a model covers."""
-    found = []
+    found: dict[str, list[str]] = {}
     for name, route in sorted(routes.items()):
         path = f"routing.models.{name}"
         if route.kind and name in models and not route.shadow:
-            found.append(f"{path}: a model of this name is served, and is what callers get; shadow=true changes that")
-        ends = dict.fromkeys((*route.targets, *route.fallback))
-        found += [f"{path}: nothing serves {end} at present" for end in ends if end not in models and end not in routes]
+            served = "a model of this name is served, and is what callers get; shadow=true changes that"
+            found.setdefault(served, []).append(path)
+        for end in dict.fromkeys((*route.targets, *route.fallback)):
+            if end not in models and end not in routes:
+                found.setdefault(f"nothing serves {end} at present", []).append(path)
         if not route.kind and name not in models:
-            found.append(f"{path}: nothing serves {name} at present, and it leads nowhere")
-    return tuple(found)
+            found.setdefault(f"nothing serves {name} at present, and it leads nowhere", []).append(path)
+    return tuple(f"{', '.join(paths)}: {words}" for words, paths in found.items())

@@ -133,3 +133,8 @@ def test_what_leads_nowhere_is_told() -> None:
         "routing.models.smart: nothing serves gone at present",
         "routing.models.smart: nothing serves lost at present",
     )
+
+
+def test_one_that_nothing_serves_is_told_once() -> None:
+    routes = {name: ModelRoute(target="gone") for name in ("x", "y")}
+    assert warnings(routes, {"a"}) == ("routing.models.x, routing.models.y: nothing serves gone at present",)
