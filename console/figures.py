@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 NONE = "–"
 
 
@@ -49,6 +51,11 @@ def size(value: float | None) -> str:
 
 def percent(fraction: float | None) -> str:
     return NONE if fraction is None else f"{fraction * 100:.0f}%"
+
+
+def full(saturation: float | None) -> str:
+    """Rounded down: 90% is what has reached a band that begins there."""
+    return NONE if saturation is None else f"{math.floor(saturation * 100 + 1e-6)}%"
 
 
 def rate(value: float | None) -> str:

@@ -17,7 +17,7 @@ def hold_words(hold: Hold) -> str:
 
 
 def _cause(hold: Hold) -> str:
-    full = f" ({figures.percent(hold.saturation)})" if hold.saturation is not None else ""
+    full = f" ({figures.full(hold.saturation)})" if hold.saturation is not None else ""
     tier = f", where tier {hold.tier} waits" if hold.tier else ""
     match hold.reason:
         case "busy":

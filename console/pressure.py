@@ -12,7 +12,7 @@ STYLES: Final = {"good": "good", "watch": "watch", "busy": "watch", "reject": "b
 
 def band_words(pool: Pool) -> str:
     """``busy 84 %``; the figure is saturation, where 100 % is full."""
-    return f"{pool.band} {figures.percent(pool.saturation)}" if pool.band else figures.NONE
+    return f"{pool.band} {figures.full(pool.saturation)}" if pool.band else figures.NONE
 
 
 def queue_words(pool: Pool, *, tiers: bool = False) -> str:

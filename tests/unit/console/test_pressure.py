@@ -11,6 +11,8 @@ POOL = Pool("p", "m", "vllm", 2, 2, 2, band="busy", saturation=0.834, queued={"p
 
 def test_band_and_queue_in_words() -> None:
     assert band_words(POOL) == "busy 83%"
+    assert band_words(replace(POOL, saturation=0.896)) == "busy 89%", "it has not reached the band that begins at 90"
+    assert band_words(replace(POOL, band="reject", saturation=0.9)) == "reject 90%"
     assert queue_words(POOL) == "3"
     assert queue_words(POOL, tiers=True) == "3 (free 1, paid 2)"
 
