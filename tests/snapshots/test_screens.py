@@ -14,7 +14,7 @@ from console.tui.app import ConsoleApp
 from console.tui.messages import Heard, LinkLost, Timed
 from console.tui.render.look import PLAIN, RICH_LOOK, SIXTEEN_COLOURS, Look
 from console.tui.screens.confirm import ConfirmScreen
-from control_plane.contracts.fleet import DrainProgress, Latency, Pool, RouterView, Snapshot, WorkerPhase
+from control_plane.contracts.fleet import DrainProgress, Latency, Pool, RouterView, Snapshot, WorkerPhase, WorkerView
 from tests.decisions import decision, moved, waited
 from tests.snapshots.memory import NOW, MemoryPlatform, snapshot, timeline_of
 from tests.snapshots.settled import settled
@@ -112,6 +112,12 @@ def routed(moment: Snapshot) -> Snapshot:
     )
 
 
+def unused(worker: WorkerView) -> WorkerView:
+    assert worker.load is not None
+    load = replace(worker.load, running=0, waiting=0, kv_usage=0.0, used_blocks=0, tokens_per_s=0.0, prompt_tokens=0)
+    return replace(worker, load=load, in_flight=0, latency=None)
+
+
 def lose(app: ConsoleApp, platform: MemoryPlatform, clock: list[float]) -> None:
     clock[0] += 42
     app.on_link_lost(LinkLost("cannot reach the control plane at 127.0.0.1:8090: connection refused"))
@@ -129,6 +135,15 @@ def test_system(snap_compare: Compare, size: tuple[int, int]) -> None:
 
 def test_system_that_hurts(snap_compare: Compare) -> None:
     assert seen(snap_compare, MIDDLE, workers=4, change=sick)
+
+
+def test_system_before_the_first_request(snap_compare: Compare) -> None:
+    def idle(moment: Snapshot) -> Snapshot:
+        [gateway] = moment.gateways
+        unasked = replace(gateway, requests_total=0, responses={}, latency=None, tokens_per_s=0.0, in_flight=0)
+        return replace(moment, gateways=(unasked,), requests=(), workers=tuple(map(unused, moment.workers)))
+
+    assert seen(snap_compare, SMALL, change=idle)
 
 
 def test_system_on_sixteen_colours_and_few_glyphs(snap_compare: Compare) -> None:

@@ -17,6 +17,7 @@ from control_plane.contracts.fleet import Latency, Pool, RequestPhase
 
 HEIGHT = 7
 _ROWS = 4
+_ELSEWHERE = ", in another terminal, sends some "
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +149,10 @@ def _way_back(view: View, turn: int, width: int, look: Look) -> list[Span]:
     glyphs, palette = look.glyphs, look.palette
     gateways = view.snapshot.gateways if view.snapshot else ()
     tokens = sum(gateway.tokens_per_s for gateway in gateways) if gateways else None
-    text: list[Span] = [
-        (f"  {glyphs.up_arrow} ", palette.accent),
-        (rate(tokens), palette.title),
-        (" tokens/s as they are born ", palette.dim),
-        (glyphs.back_arrow, palette.accent),
-    ]
+    words: list[Span] = [(rate(tokens), palette.title), (" tokens/s as they are born ", palette.dim)]
+    if gateways and view.replay is None and not view.requests and not any(each.requests_total for each in gateways):
+        words = [("no request yet: ", palette.dim), ("inferdeck load", palette.text), (_ELSEWHERE, palette.dim)]
+    text: list[Span] = [(f"  {glyphs.up_arrow} ", palette.accent), *words, (glyphs.back_arrow, palette.accent)]
     line = glyphs.across * max(0, turn - width_of(text) - 1) + glyphs.down_left
     return fit([*text, (line, palette.accent)], width)
 

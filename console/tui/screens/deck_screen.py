@@ -51,6 +51,8 @@ class DeckScreen(Screen[None]):
     route: Route
     hints: tuple[Hint, ...] = ()
     order_hints: tuple[Hint, ...] = ()
+    late_hints: tuple[Hint, ...] = ()
+    """Those that a narrow screen can do without first."""
 
     def __init__(self, route: Route) -> None:
         super().__init__()
@@ -122,7 +124,7 @@ class DeckScreen(Screen[None]):
         orders = () if deck_of(self).readonly else self.order_hints
         self.query_one(ReplayBar).show(view)
         common = COMMON_HINTS if view.replay is None else REPLAY_HINTS
-        self.query_one(Footer).show((*self.hints, *orders, *common))
+        self.query_one(Footer).show((*self.hints, *orders, *self.late_hints, *common))
 
     def on_mount(self) -> None:
         self._resized()

@@ -35,8 +35,9 @@ _BOTH_FROM = 34
 
 
 class WorkerScreen(DeckScreen):
-    hints = (("Tab", "requests/log"), ("[ ]", "time"), ("Enter", "open"), ("e", "engine"), ("^l", "whole log"))
-    order_hints = (("^d", "drain"), ("^o", "cordon"), ("^u", "uncordon"), ("^s", "scale"), ("^x", "cancel"))
+    hints = (("Tab", "requests/log"), ("Enter", "open"), ("e", "engine"))
+    order_hints = (("^d", "drain"), ("^x", "cancel"), ("^o", "cordon"), ("^u", "uncordon"), ("^s", "scale"))
+    late_hints = (("[ ]", "time"), ("^l", "whole log"))
     BINDINGS: ClassVar[list[BindingType]] = [
         ("tab", "other", ""),
         ("right_square_bracket", "span(1)", ""),

@@ -49,6 +49,16 @@ def test_the_picture_says_what_is_known() -> None:
         assert words in shown
 
 
+def test_the_picture_says_how_to_make_the_first_request() -> None:
+    asked = view(requests=())
+    [gateway] = asked.snapshot.gateways if asked.snapshot else []
+    idle = view(requests=(), gateways=(replace(gateway, requests_total=0, tokens_per_s=0.0),))
+    words = "no request yet: inferdeck load, in another terminal, sends some"
+    for width in (80, 100, 160):
+        assert words in text(picture(idle, width, RICH_LOOK))
+    assert words not in text(picture(asked, 100, RICH_LOOK))
+
+
 def test_the_picture_of_nothing_invents_nothing() -> None:
     shown = text(picture(Board("here").view(0.0), 100, RICH_LOOK))
     assert not any(char.isdigit() for char in shown.replace("×0", "").replace("4xx", "").replace("5xx", ""))

@@ -234,6 +234,12 @@ async def test_escape_leaves_the_command_line() -> None:
         assert table(seen, "workers").current == "smollm2-2"
 
 
+async def test_a_narrow_screen_names_the_keys_that_end_something() -> None:
+    async with console(size=(80, 24)) as seen:
+        await seen.command("worker smollm2-1")
+        assert all(words in seen.lines[-1] for words in ("^d drain", "^x cancel", "? help"))
+
+
 async def test_order_keys_do_nothing_while_one_types() -> None:
     async with console() as seen:
         await seen.press("colon", "ctrl+s", "ctrl+d", "ctrl+o", "ctrl+u", "ctrl+x")
