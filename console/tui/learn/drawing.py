@@ -113,7 +113,7 @@ def scores(told: Told, width: int, look: Look) -> list[Line]:
         glyph, style = _face(outcome.score, look)
         words = _SCORES[outcome.score]
         if predict.asks == "choice" and outcome.right:
-            words += f": {outcome.right}"
+            words += f": {outcome.right}" if outcome.score is Score.RIGHT else f", it is {outcome.right}"
         elif outcome.right and outcome.score is not Score.RIGHT:
             words += f": you said {outcome.predicted}, it is {outcome.right}"
         lines += flow(words, width, look, lead=(f"{glyph} ", style), style=style)

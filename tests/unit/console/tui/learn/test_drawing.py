@@ -45,7 +45,7 @@ def test_a_prediction_stands_before_what_was_measured() -> None:
     assert {len(line) for line in lines} == {50}
     assert text(scores(told, 60, RICH_LOOK)) == [  # type: ignore[arg-type]
         "✗ not so: you said 60 %, it is 98 %",
-        "✗ not so: b) All are answered; some only later",
+        "✗ not so, it is b) All are answered; some only later",
     ]
 
 
