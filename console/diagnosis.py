@@ -27,13 +27,13 @@ MAKE: Final = "inferdeck cert client NAME --out FILE, in the platform's home, ma
 
 async def diagnosis(target: Target, cause: str) -> Unreachable:
     """The error to tell of a call to ``target`` that failed below gRPC. ``cause`` is gRPC's word for it."""
-    own = target.context != target.address
-    hint = "inferdeck up" if own else "--server HOST:PORT; on its own machine inferdeck up says where it is"
-    plain = Unreachable(f"cannot reach the control plane at {target.address}: {cause}", hint=hint)
-    if target.home is not None:
-        plain = _of_home(target.home, plain)
+    message, home = f"cannot reach the control plane at {target.address}: {cause}", target.home
+    if home is not None:
+        plain = _of_home(home, message)
         if not target.credentials:
             return plain  # its own control plane said that it speaks no TLS
+    else:
+        plain = Unreachable(message, hint="--server HOST:PORT; on its own machine inferdeck up says where it is")
     host, _, port = target.address.rpartition(":")
     secure = await speaks_tls(host.strip("[]"), int(port))
     if secure is None:
@@ -44,16 +44,20 @@ async def diagnosis(target: Target, cause: str) -> Unreachable:
     if not secure:
         return _in_the_clear(at, host)
     return (
-        await _of_the_handshake(target, host.strip("[]"), int(port), "inferdeck cert renew" if own else MAKE) or plain
+        await _of_the_handshake(target, host.strip("[]"), int(port), MAKE if home is None else "inferdeck cert renew")
+        or plain
     )
 
 
-def _of_home(home: Home, plain: Unreachable) -> Unreachable:
-    """A process that lives and does not answer (it hangs, or somebody paused it) is in the way of another ``up``."""
+def _of_home(home: Home, message: str) -> Unreachable:
+    """A process that lives and does not answer (it hangs, or somebody paused it) is in the way of another ``up``, and
+    what it started serves on without it."""
     if (state := home.running()) is None:
-        return Unreachable(plain.message, hint=home.up_command())
+        return Unreachable(message, hint=home.up_command())
     return Unreachable(
-        f"{plain.message}, though its process (pid {state.pid}) lives", hint=f"{home.up_command('down')} ends it"
+        f"{message}, though its process (pid {state.pid}) lives",
+        hint=f"gateways and workers serve on: kill -9 {state.pid}, then {home.up_command()} takes them over; "
+        f"{home.up_command('down')} ends all",
     )
 
 

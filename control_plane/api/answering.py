@@ -16,7 +16,7 @@ from control_plane.api.caller import caller
 from control_plane.api.readable import readable
 from control_plane.contracts.errors import InferDeckError, InternalError, StoreFull, Unavailable
 from control_plane.contracts.wire.status import abort_with
-from control_plane.store.outage import is_full, is_outage
+from control_plane.store.outage import cause_of, is_full, is_outage
 from control_plane.tasks import Works
 
 CHECK_EVERY_S: Final = 1.0
@@ -85,7 +85,7 @@ def told(error: Exception, method: str) -> InferDeckError:
         log.error("the disk of the store is full", extra={"method": method})
         return StoreFull("the disk of the store is full", hint="make room where [store] url is: the home, by default")
     if is_outage(error):
-        log.warning("the store does not answer", extra={"method": method, "cause": str(getattr(error, "orig", error))})
+        log.warning("the store does not answer", extra={"method": method, "cause": cause_of(error)})
         return Unavailable("the store does not answer", hint="inferdeck logs control-plane")
     log.exception("a call failed", extra={"method": method})
     return InternalError(

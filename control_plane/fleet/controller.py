@@ -77,7 +77,7 @@ class Controller:
         self._credentials = credentials
         self._discovery = Discovery(launcher, pools)
         self._scanned_at = -SCAN_S
-        self._stepped_at = time.monotonic()
+        self._stepped_at: float | None = None
         self._links: dict[str, asyncio.Task[None]] = {}
         self._tasks = Tasks()
         self._blocked: dict[str, tuple[str, float, bool]] = {}
@@ -182,7 +182,7 @@ class Controller:
 
     def _mind_the_gap(self, now: float) -> None:
         """Where this process stood still, as a paused machine does, what workers said meanwhile is still to be read."""
-        gap, self._stepped_at = now - self._stepped_at, now
+        gap, self._stepped_at = now - (self._stepped_at or now), now
         if gap > GAP_S:
             log.warning("stood still for %.1f s", gap)
             for worker in self.workers.values():

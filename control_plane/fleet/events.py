@@ -13,7 +13,7 @@ from typing import Final
 from control_plane.contracts.fleet import Event
 from control_plane.fleet.changes import Changes
 from control_plane.store import EventLog
-from control_plane.store.outage import is_outage
+from control_plane.store.outage import cause_of, is_outage
 from control_plane.tasks import Tasks
 
 RECENT: Final = 1000
@@ -100,7 +100,7 @@ class Events:
             except Exception as error:
                 passes = is_outage(error)
                 if pause == FIRST_PAUSE_S or not passes or self._closing.is_set():
-                    log.warning("an event could not be stored", extra={"seq": event.seq, "cause": type(error).__name__})
+                    log.warning("an event could not be stored", extra={"seq": event.seq, "cause": cause_of(error)})
                 if not passes:
                     return True
             if self._closing.is_set():

@@ -13,6 +13,7 @@ import logging
 import signal
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +54,7 @@ class MemberProcess:
         return self.process.pid if self.process is not None and not self.process.ended else 0
 
 
-class Members:
+class Members(ABC):
     """All of one kind. ``lost`` is told of one whose process has ended and returns how many requests went with it;
     ``urls_changed`` is called when one listens, perhaps somewhere else than before."""
 
@@ -88,13 +89,13 @@ class Members:
     def urls(self) -> list[str]:
         return [member.url for member in self._members.values() if member.url]
 
+    @abstractmethod
     def port(self, name: str) -> int:
         """The port that settings give a member; 0 is any."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fits(self, member: MemberProcess, record: dict[str, Any]) -> bool:
         """Whether one that was found is what the settings say now; ``member.url`` is where it listens, if it does."""
-        raise NotImplementedError
 
     def more_arguments(self, member: MemberProcess) -> list[str]:
         """For its command line, beyond home, id and port."""

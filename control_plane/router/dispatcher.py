@@ -206,6 +206,11 @@ class Dispatcher:
         if request.phase.active:
             self._withdraw(request, DropReason.INTERNAL_ERROR, self._clock(), RequestPhase.FAILED)
 
+    def unreadable(self, request: Request) -> None:
+        """Its worker says something of it that says nothing to this version."""
+        self._drop(request, refusals.unreadable(), self._clock())
+        self._lobby.drain(request.model)
+
     # --- from the fleet
 
     def apply(self, update: EndpointSet) -> None:
@@ -291,9 +296,10 @@ class Dispatcher:
     def _await_last_words(self, target: Target, number: int, used: Callable[[int], None]) -> None:
         """``used`` hears what the worker counted of the attempt with this number, which is about to be aborted."""
 
-        def told(output_tokens: int) -> None:
+        def told(output_tokens: int | None) -> None:
             self._leave_if_idle(target)
-            used(output_tokens)
+            if output_tokens is not None:
+                used(output_tokens)
 
         target.last_words[number] = told
 

@@ -50,7 +50,7 @@ class Target:
         self.circuit = Circuit()
         self.share = TimeShare()
         self.calls: dict[int, Request] = {}
-        self.last_words: dict[int, Callable[[int], None]] = {}
+        self.last_words: dict[int, Callable[[int | None], None]] = {}
         self.link: Link | None = None
         self.sent_unix = 0.0
         self._sampled_unix = 0.0
@@ -159,11 +159,11 @@ class Target:
             candidate.work *= 0.5 ** ((now - self._worked_mono) / WORK_HALVES_S)
         self._worked_mono = now
 
-    def ended(self, number: int, output_tokens: int) -> None:
-        """The worker says of a call that was withdrawn what it had generated."""
-        used = self.last_words.pop(number, None)
-        if used is not None:
-            used(output_tokens)
+    def ended(self, number: int, output_tokens: int | None) -> None:
+        """The worker says of a call that was withdrawn what it had generated, None where it does not say."""
+        told = self.last_words.pop(number, None)
+        if told is not None:
+            told(output_tokens)
 
     def succeeded(self, number: int) -> None:
         self.circuit.succeeded(number)

@@ -19,6 +19,11 @@ def is_outage(error: BaseException) -> bool:
     return isinstance(error, DBAPIError) and error.connection_invalidated
 
 
+def cause_of(error: BaseException) -> str:
+    """For logs: the driver's own words, which have no parameters of the statement."""
+    return str(error.orig) if isinstance(error, DBAPIError) else type(error).__name__
+
+
 def is_full(error: BaseException) -> bool:
     """Whether the database has no room: until somebody has made some, trying again makes nothing better."""
     driver = error.orig if isinstance(error, DBAPIError) else None

@@ -14,7 +14,7 @@ from console.cli.options import DryRunOption, YesOption
 from console.cli.reach import Reach
 from console.plain.terminal import interactive, out, say
 from console.text import literal
-from control_plane.contracts.errors import InferDeckError
+from control_plane.contracts.errors import Forbidden, InferDeckError, Unauthenticated
 
 GRACE = "30s"
 
@@ -48,16 +48,18 @@ async def down(
             await stop(home, grace_s=0.0)
         say(f"nothing is running in {literal(home.shown)}")
         return
-    in_flight = await _in_flight(place) if running else 0
+    in_flight = await _in_flight(place) if running else None
     plan = f"stop {', '.join(parts)}"
     where = f"{home.shown} ({running.api_address})" if running else home.shown
     how = f"what runs is cut off after {grace_s:g} s" if grace_s else "what runs is cut off at once"
-    notes = (how,) if in_flight else ()
-    asks = bool(in_flight) and (not grace_s or interactive())
+    notes = (how,) if in_flight != 0 else ()
+    if in_flight is None:
+        notes = ("what is in flight cannot be told: no control plane answers", *notes)
+    asks = in_flight != 0 and (not grace_s or interactive())
     if not asks and not dry_run:
         say(f"on {literal(where)}: {literal(plan)}")
     repeat = place.command(f"down --yes{' --now' if now else f' --grace {grace}' if grace != GRACE else ''}")
-    if not agreed(Plan(where, plan, asks, in_flight, notes=notes), dry_run=dry_run, yes=yes, repeat=repeat):
+    if not agreed(Plan(where, plan, asks, in_flight or 0, notes=notes), dry_run=dry_run, yes=yes, repeat=repeat):
         return
     # Without a control plane, or with the home's own key, this is its owner's business.
     target = place.target() if running and place.operator_key_file else None
@@ -65,11 +67,13 @@ async def down(
     out(f"{literal(home.shown)} is down")
 
 
-async def _in_flight(place: Place) -> int:
-    """Requests that run or wait; 0 where nobody can tell."""
+async def _in_flight(place: Place) -> int | None:
+    """Requests that run or wait; None where nobody can tell. Raises Forbidden or Unauthenticated."""
     try:
         async with place.client() as client:
             snapshot = await client.get_snapshot()
+    except (Forbidden, Unauthenticated):
+        raise
     except InferDeckError:
-        return 0
+        return None
     return len([request for request in snapshot.requests if request.phase.active])

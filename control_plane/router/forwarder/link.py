@@ -15,14 +15,14 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from control_plane.contracts.call import RoutedCall
-from control_plane.contracts.errors import DropReason, SettingsError
+from control_plane.contracts.errors import SettingsError
 from control_plane.contracts.identity import Peer
 from control_plane.contracts.v1 import worker_pb2 as pb
 from control_plane.contracts.v1.worker_pb2_grpc import WorkerStub
 from control_plane.contracts.wire.frames import delta_from_wire, tokens_from_wire
 from control_plane.contracts.wire.generate import write_generate
 from control_plane.contracts.wire.secure import open_channel
-from control_plane.contracts.worker import CallError, Delta
+from control_plane.contracts.worker import Delta
 from control_plane.router.forwarder.grpc_stream import GrpcStream, StreamBroken, open_stream
 from control_plane.router.forwarder.kv_watch import KvWatch
 from control_plane.router.requests import Request
@@ -45,6 +45,8 @@ class LinkOwner(Protocol):
         ...
 
     def sink_broke(self, request: Request) -> None: ...
+
+    def unreadable(self, request: Request) -> None: ...
 
 
 class WorkerLink:
@@ -163,25 +165,30 @@ class WorkerLink:
             raise StreamBroken("a frame's columns differ in length") from None
         for wire in frame.deltas:
             request = request_of(wire.call)
-            if request is not None:
-                try:
-                    request.take(self._read(wire, request), now)
-                except Exception:
-                    self._sink_broke(request)
-            elif wire.HasField("done"):
-                self._target.ended(wire.call, wire.done.output_tokens)
-            elif wire.HasField("error"):
-                # It had failed before the worker heard that it was left: nobody tells what it had generated.
-                self._target.last_words.pop(wire.call, None)
+            if request is None:
+                # It was left. Where it had failed before the worker heard that, nobody tells what it had generated.
+                if wire.HasField("done"):
+                    self._ended(wire.call, wire.done.output_tokens)
+                elif wire.HasField("error"):
+                    self._ended(wire.call, None)
+                continue
+            try:
+                delta = delta_from_wire(wire)
+            except Exception:
+                # One call, not the stream with all others on it: another worker would tell it the same.
+                _log.exception("a delta could not be read", extra={"request_id": request.call.request_id})
+                self._owner.unreadable(request)
+                continue
+            try:
+                request.take(delta, now)
+            except Exception:
+                self._sink_broke(request)
 
-    def _read(self, wire: pb.Delta, request: Request) -> Delta:
-        """One that cannot be read is that call's failure, and its caller is told."""
+    def _ended(self, number: int, output_tokens: int | None) -> None:
         try:
-            return delta_from_wire(wire)
+            self._target.ended(number, output_tokens)
         except Exception:
-            _log.exception("a delta could not be read", extra={"request_id": request.call.request_id})
-            self.abort(wire.call)
-            return Delta(wire.call, error=CallError(DropReason.INTERNAL_ERROR, "A part of the answer cannot be read."))
+            _log.exception("the last words of a call could not be passed on")
 
     def _sink_broke(self, request: Request) -> None:
         _log.exception("a delta could not be passed on", extra={"request_id": request.call.request_id})

@@ -244,7 +244,10 @@ class RouterLink:
         """The router says of a call that was left what it had generated."""
         used = self._last_words.pop(number, None)
         if used is not None:
-            used(output_tokens)
+            try:
+                used(output_tokens)
+            except Exception:
+                _log.exception("the last words of a call could not be passed on")
 
     def _news(self, wire: pb.Catalogue) -> None:
         standing = self.standing

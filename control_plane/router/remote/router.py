@@ -85,7 +85,7 @@ class RemoteRouter:
         self._served = ServedModels()
         self._selector = Selector(self._served, self._rng)
         self._bundles: dict[str, TokenizerBundle] = {}
-        self._queue = CallQueue(send=self._send_on, over=self._fail)
+        self._queue = CallQueue(send=self._sent_or_dropped, over=self._fail)
         self._ended: deque[RequestView] = deque(maxlen=UNREPORTED_LIMIT)
         self._closing: set[asyncio.Task[None]] = set()
         self._seq = 0
@@ -237,8 +237,7 @@ class RemoteRouter:
             try:
                 self._lost(call)
             except Exception:
-                _log.exception("a call could not be taken elsewhere", extra={"request_id": call.call.request_id})
-                self._drop_call(call)
+                self._not_handed_on(call)
         self._refresh()
 
     def refused(self, link: RouterLink, call: RemoteCall, error: InferDeckError) -> None:
@@ -317,6 +316,14 @@ class RemoteRouter:
     def _send_on(self, call: RemoteCall) -> bool:
         return self._send(call, self._rest_of(call))
 
+    def _sent_or_dropped(self, call: RemoteCall) -> bool:
+        """Whether it waits no more: one that cannot be handed on does not keep those behind it."""
+        try:
+            return self._send_on(call)
+        except Exception:
+            self._not_handed_on(call)
+            return True
+
     def _rest_of(self, call: RemoteCall) -> RoutedCall:
         """The call for the next router."""
         first = call.first_mono - call.call.arrival_mono if call.first_mono and call.call.stream else 0.0
@@ -348,8 +355,9 @@ class RemoteRouter:
         except Exception:
             _log.exception("a sink failed", extra={"request_id": call.call.request_id})
 
-    def _drop_call(self, call: RemoteCall) -> None:
-        """Over, of a call that may be anywhere: handing it on failed half way."""
+    def _not_handed_on(self, call: RemoteCall) -> None:
+        """In an ``except``: over, of a call that may be anywhere, since handing it on failed half way."""
+        _log.exception("a call could not be taken elsewhere", extra={"request_id": call.call.request_id})
         if call.link is not None:
             call.link.withdraw(call, DropReason.INTERNAL_ERROR, None)
         self._fail(call, refusals.not_taken_elsewhere())

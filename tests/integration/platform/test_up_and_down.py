@@ -166,6 +166,7 @@ def test_down_ends_what_a_killed_control_plane_left(make_platform: MakePlatform)
     platform = make_platform()
     platform.up()
     platform.kill(platform.state["pid"])
+    assert "what is in flight cannot be told" in platform.run("down", "--now", code=2).stderr
     down = platform.run("down")
     assert "left over: gateway/g1, worker/tiny-1, worker/tiny-2" in down.stderr
     platform.nothing_left()
@@ -179,7 +180,8 @@ def test_down_ends_a_platform_whose_control_plane_is_paused(make_platform: MakeP
     for words in (("get", "workers"), ("up", "--detach")):
         stuck = platform.run(*words, code=6)
         assert f"no answer, though its process (pid {platform.state['pid']}) lives" in stuck.stderr
-        assert "hint: inferdeck down ends it" in stuck.stderr
+        assert "inferdeck down ends all" in stuck.stderr
+    assert "what is in flight cannot be told" in platform.run("down", "--now", code=2).stderr
     assert "workers stopped" in platform.run("down").stderr
     platform.nothing_left()
 

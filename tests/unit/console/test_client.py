@@ -91,13 +91,14 @@ async def test_a_control_plane_that_stands_still_is_told_from_one_that_is_gone(h
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         write_state(home, f"127.0.0.1:{silent.getsockname()[1]}")
-        began = time.monotonic()
         async with OperatorClient.open(home) as client:
             with pytest.raises(Unreachable, match="no answer, though its process") as told:
                 await client.get_snapshot()
-    assert time.monotonic() - began < 10
     assert f"(pid {os.getpid()}) lives" in told.value.message
-    assert told.value.hint == f"inferdeck down --home {home} ends it"
+    assert told.value.hint == (
+        f"gateways and workers serve on: kill -9 {os.getpid()}, then inferdeck up --home {home} takes them over; "
+        f"inferdeck down --home {home} ends all"
+    )
 
 
 async def test_a_proxy_in_the_environment_is_not_used(

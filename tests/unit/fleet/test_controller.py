@@ -260,3 +260,13 @@ async def test_workers_are_not_judged_by_a_silence_in_which_nobody_listened(
     worker.health = Health(before, Life.ALIVE)
     stand.controller.step()
     assert worker.health.life is Life.LOST
+
+
+async def test_what_was_done_before_the_first_step_was_no_standstill(
+    stand: Stand, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gateways of an earlier control plane are looked for, and perhaps ended, before it."""
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 100.0)
+    stand.controller.step()
+    assert "stood still" not in caplog.text

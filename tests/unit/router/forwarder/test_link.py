@@ -49,11 +49,11 @@ async def test_an_owner_that_fails_on_the_end_of_a_link_does_not_end_it(
 
 @pytest.mark.parametrize(
     ("end", "heard"),
-    [(Delta(4, done=Done(1, 0, 7)), [7]), (Delta(4, error=CallError("internal_error", "no")), [])],
+    [(Delta(4, done=Done(1, 0, 7)), [7]), (Delta(4, error=CallError("internal_error", "no")), [None])],
 )
 async def test_an_end_of_a_call_that_was_left_is_all_that_is_heard_of_it(end: Delta, heard: list[int]) -> None:
     owner: Any = object()
-    target, told = unreachable(), list[int]()
+    target, told = unreachable(), list[int | None]()
     link = WorkerLink(target, "r1", owner)
     target.last_words[4] = told.append
     link._take(frame_to_wire(1, 0.0, [end]).SerializeToString())
@@ -71,15 +71,52 @@ async def test_a_delta_that_cannot_be_read_is_its_calls_failure_and_no_others(
     staged = stage.link("w")
     numbers = {request.call.request_id: number for number, request in staged.target.calls.items()}
     link = WorkerLink(staged.target, "r1", stage.dispatcher)
-    aborted: list[int] = []
-    link.abort = aborted.append  # type: ignore[method-assign]
     frame = frame_to_wire(
         1, 0.0, [Delta(numbers["bad"], finish=Finish(FinishReason.STOP, 1)), Delta(numbers["good"], (6, 7), "y")]
     )
     frame.deltas[0].finish.reason = 99  # type: ignore[assignment]
     link._take(frame.SerializeToString())
-    assert aborted == [numbers["bad"]]
+    assert staged.aborted == ["bad"]
     assert isinstance(bad_sink.error, InternalError)
+    assert bad_sink.error.message == "The call's answer could not be read."
     assert good_sink.text == "y"
     assert "a delta could not be read" in caplog.messages
+    assert not staged.target.circuit.failures, "its worker is not at fault"
+    link.close()
+
+
+async def test_last_words_that_cannot_be_passed_on_keep_nothing_from_others(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage()
+    stage.start("w")
+    (handle, _), (_, sink) = stage.submit("left"), stage.submit("stays")
+    staged = stage.link("w")
+    numbers = {request.call.request_id: number for number, request in staged.target.calls.items()}
+    link = WorkerLink(staged.target, "r1", stage.dispatcher)
+
+    def trip(tokens: int) -> None:
+        raise ZeroDivisionError(tokens)
+
+    handle.cancel("client_disconnected", trip)
+    ends = [Delta(numbers["left"], done=Done(1, 0, 7)), Delta(numbers["stays"], (6, 7), "y")]
+    link._take(frame_to_wire(1, 0.0, ends).SerializeToString())
+    assert sink.text == "y"
+    assert "the last words of a call could not be passed on" in caplog.messages
+    link.close()
+
+
+async def test_a_leaving_worker_leaves_when_its_last_call_had_failed_before_it_was_left() -> None:
+    stage = Stage()
+    stage.start("v", "w")
+    handle, _ = stage.submit("left")
+    name = stage.where("left")
+    staged = stage.link(name)
+    (number,) = staged.target.calls
+    link = WorkerLink(staged.target, "r1", stage.dispatcher)
+    told: list[int] = []
+    stage.publish(*(worker for other, worker in stage.workers.items() if other != name))
+    handle.cancel("client_disconnected", told.append)
+    assert staged.target.link is not None, "its last words are awaited"
+    link._take(frame_to_wire(1, 0.0, [Delta(number, error=CallError("internal_error", "no"))]).SerializeToString())
+    assert staged.target.link is None
+    assert told == []
     link.close()

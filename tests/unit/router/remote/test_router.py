@@ -111,3 +111,30 @@ async def test_a_sink_may_cancel_others_while_it_is_told_of_a_lost_router(router
     assert sink.error is not None
     assert not other.over
     assert all(not link.calls for link in router._links.values())
+
+
+async def test_one_that_cannot_be_sent_keeps_none_behind_it_waiting(
+    router: RemoteRouter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (bad, bad_sink), (good, good_sink) = submitted(router, 2)
+    other = next(link for link in router._links.values() if link.endpoint.id == "r2")
+    other.standing.draining = True
+    lost = bad.link
+    assert lost is not None
+    lost._shut()
+    router.link_down(lost, "gone")
+    assert len(router._queue) == 2
+    rest_of = router._rest_of
+
+    def trip(call: RemoteCall) -> RoutedCall:
+        if call is bad:
+            raise ZeroDivisionError
+        return rest_of(call)
+
+    monkeypatch.setattr(router, "_rest_of", trip)
+    other.standing.draining = False
+    router.news(other)
+    assert isinstance(bad_sink.error, InternalError)
+    assert good.link is other
+    assert good_sink.error is None
+    assert len(router._queue) == 0
