@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import pytest
 
@@ -40,11 +39,13 @@ def test_the_simulator_schedules_as_vllm_does_step_by_step(ahead: bool) -> None:
 class _LastFreedFirst(BlockPool):
     """Takes the cached block that was freed last, not the one freed longest ago."""
 
-    def release(self, blocks: Sequence[int]) -> None:
-        before = set(self._idle)
+    def release(self, blocks: list[int]) -> None:
+        before = self._idle.numbers()
         super().release(blocks)
-        for block in [block for block in self._idle if block not in before]:
-            self._idle.move_to_end(block, last=False)
+        after = self._idle.numbers()
+        self._idle.clear()
+        for block in [*reversed(after[len(before) :]), *before]:
+            self._idle.add(self._blocks[block])
 
 
 class _WrongCache(SimScheduler):

@@ -111,31 +111,36 @@ NO_WORK = StepWork(Work(0, 0, 1), Work(0, 0, 1), Work(0, 0, 1), Work(0, 0, 1), 0
 
 
 class Roofline:
-    """A model on so many GPUs of a kind; everything that does not depend on the batch is worked out once."""
+    """A model on so many GPUs of a kind; everything that does not depend on the batch is worked out once.
+
+    ``dense``, ``head`` and ``routed`` are the kernels' work for one token, row, and token that meets every expert.
+    ``kv_bytes`` are read for a token in one layer, ``decode_pair`` and ``prefill_pair`` operations done for a query–key
+    pair in one layer, of which ``whole`` attend to everything; ``token_bytes`` a token puts into each exchange.
+    """
 
     def __init__(self, shape: ModelShape, gpu: Gpu, tp: int = 1, kv: NumberFormat | None = None) -> None:
         self.shape, self.gpu, self.tp = shape, gpu, tp
-        self._dense = self._resident(Use.EVERY_TOKEN)
-        self._routed = self._resident(Use.ROUTED)
-        self._head = self._resident(Use.EVERY_ROW)
-        self._kv_bytes = shape.kv_bytes_per_layer(kv, tp)
+        self.dense = self._resident(Use.EVERY_TOKEN)
+        self.routed = self._resident(Use.ROUTED)
+        self.head = self._resident(Use.EVERY_ROW)
+        self.kv_bytes = shape.kv_bytes_per_layer(kv, tp)
         heads = shape.heads / tp
         if shape.latent is None:
-            self._decode_pair = self._prefill_pair = 4 * heads * shape.head_dim
+            self.decode_pair = self.prefill_pair = 4 * heads * shape.head_dim
         else:
             # Decoding attends in the latent's own space, prefill with the heads expanded.
-            self._decode_pair = 2 * heads * (shape.latent.cached + shape.latent.kv_rank)
-            self._prefill_pair = 2 * heads * (shape.latent.nope + shape.latent.rope + shape.latent.value)
-        self._whole = sum(kind.layers for kind in shape.kinds if not kind.window)
+            self.decode_pair = 2 * heads * (shape.latent.cached + shape.latent.kv_rank)
+            self.prefill_pair = 2 * heads * (shape.latent.nope + shape.latent.rope + shape.latent.value)
+        self.whole = sum(kind.layers for kind in shape.kinds if not kind.window)
         self._windows = tuple((kind.layers, kind.window) for kind in shape.kinds if kind.window)
-        self._exchanges = 2 * shape.layers if tp > 1 else 0
-        self._token_bytes = shape.hidden * shape.base_format.bytes * 2 * (tp - 1) / tp
+        self.exchanges = 2 * shape.layers if tp > 1 else 0
+        self.token_bytes = shape.hidden * shape.base_format.bytes * 2 * (tp - 1) / tp
 
     def work(self, rows: Iterable[Row]) -> StepWork:
         """What a step with these rows is. An empty step is no work."""
         tokens = count = 0
         read = pairs = 0.0
-        whole, windows = self._whole, self._windows
+        whole, windows = self.whole, self._windows
         for row in rows:
             new, context = row
             if new <= 0:
@@ -147,7 +152,7 @@ class Roofline:
             for layers, window in windows:
                 read += layers * min(context + new, window + new - 1)
                 met += layers * attended(row, window)
-            pairs += met * (self._decode_pair if new == 1 else self._prefill_pair)
+            pairs += met * (self.decode_pair if new == 1 else self.prefill_pair)
         return self._work(tokens, count, read, pairs)
 
     def _work(self, tokens: int, rows: int, read: float, pairs: float) -> StepWork:
@@ -158,14 +163,14 @@ class Roofline:
         if self.shape.experts is not None:
             used = self.shape.experts.touched(tokens) / self.shape.experts.count
             chosen = self.shape.experts.per_token / self.shape.experts.count
-            experts = Work(self._routed.bytes * used, self._routed.operations * tokens * chosen, self._routed.rate)
+            experts = Work(self.routed.bytes * used, self.routed.operations * tokens * chosen, self.routed.rate)
         return StepWork(
-            dense=Work(self._dense.bytes, self._dense.operations * tokens, self._dense.rate),
+            dense=Work(self.dense.bytes, self.dense.operations * tokens, self.dense.rate),
             experts=experts,
-            attention=Work(read * self._kv_bytes, pairs, self.gpu.bf16),
-            head=Work(self._head.bytes, self._head.operations * rows, self._head.rate),
-            exchanges=self._exchanges,
-            exchanged=self._token_bytes * tokens,
+            attention=Work(read * self.kv_bytes, pairs, self.gpu.bf16),
+            head=Work(self.head.bytes, self.head.operations * rows, self.head.rate),
+            exchanges=self.exchanges,
+            exchanged=self.token_bytes * tokens,
         )
 
     def step_time(self, rows: Iterable[Row], efficiency: Efficiency = CEILING) -> StepTime:
@@ -178,7 +183,7 @@ class Roofline:
         The same as ``step_time`` with a row each as long as no context passes a window, and without the loop.
         """
         read = float(self.shape.layers * (total_context + requests))
-        return self.time_of(self._work(requests, requests, read, read * self._decode_pair), efficiency)
+        return self.time_of(self._work(requests, requests, read, read * self.decode_pair), efficiency)
 
     def time_of(self, work: StepWork, efficiency: Efficiency = CEILING) -> StepTime:
         """Seconds that the work takes."""

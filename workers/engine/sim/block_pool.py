@@ -7,11 +7,12 @@ is a stack of empty blocks followed by a queue of cached ones, least recently us
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from workers.engine.kv_journal import KvJournal
+from workers.engine.sim.block import Block
+from workers.engine.sim.idle_queue import IdleQueue
+from workers.engine.sim.native import i64, mypyc_attr
 
 
 class BlockCounts(NamedTuple):
@@ -22,6 +23,7 @@ class BlockCounts(NamedTuple):
     free: int
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class BlockPool:
     """Blocks are numbered from 1: vLLM's block 0 is a placeholder that no request gets. ``journal`` hears which keys
     can be found."""
@@ -29,33 +31,34 @@ class BlockPool:
     def __init__(self, total: int, journal: KvJournal | None = None) -> None:
         self.total = total
         self._journal = journal
-        self._references = [0] * (total + 1)
-        self._key_of: list[int | None] = [None] * (total + 1)
-        # One number, or the numbers in the order they were filled where requests computed the same content at once.
-        self._by_key: dict[int, int | dict[int, None]] = {}
-        self._empty = list(range(total, 0, -1))
-        self._idle: OrderedDict[int, None] = OrderedDict()
+        # By number, as far as they have been taken.
+        self._blocks = [Block(0)]
+        # One, or those that requests filled with the same content at once, in that order.
+        self._by_key: dict[int, Block | dict[Block, None]] = {}
+        # A stack of numbers. Below it are those of blocks that nobody has had yet, the lowest on top.
+        self._empty: list[int] = []
+        self._idle = IdleQueue(self._blocks)
 
     def available(self) -> int:
         """Blocks that can be taken now; the content of some would be lost."""
-        return len(self._empty) + len(self._idle)
+        return self._free() + len(self._idle)
 
     def counts(self) -> BlockCounts:
-        free, idle = len(self._empty), len(self._idle)
+        free, idle = self._free(), len(self._idle)
         return BlockCounts(self.total - free - idle, idle, free)
 
     def references(self, block: int) -> int:
-        return self._references[block]
+        return self._blocks[block].references
 
     def shared(self) -> list[tuple[int, int]]:
         """(block, references) of blocks in more than one table, by number."""
-        return [(block, count) for block, count in enumerate(self._references) if count > 1]
+        return [(block.number, block.references) for block in self._blocks if block.references > 1]
 
     def idle(self) -> tuple[int, ...]:
         """Free blocks with content, the next to lose it first."""
-        return tuple(self._idle)
+        return tuple(self._idle.numbers())
 
-    def find(self, keys: Sequence[int], most: int) -> list[int]:
+    def find(self, keys: list[int], most: int) -> list[int]:
         """The blocks that hold the longest known prefix of ``keys``, ``most`` at most."""
         found: list[int] = []
         by_key = self._by_key
@@ -63,62 +66,69 @@ class BlockPool:
             block = by_key.get(keys[index])
             if block is None:
                 break
-            found.append(block if isinstance(block, int) else next(iter(block)))
+            found.append((block if isinstance(block, Block) else next(iter(block))).number)
         return found
 
     def keys(self) -> frozenset[int]:
         """All that can be found."""
         return frozenset(self._by_key)
 
-    def idle_among(self, blocks: Sequence[int]) -> int:
-        references = self._references
-        return sum(not references[block] for block in blocks)
+    def idle_among(self, blocks: list[int]) -> int:
+        idle = 0
+        for number in blocks:
+            if not self._blocks[number].references:
+                idle += 1
+        return idle
 
-    def touch(self, blocks: Sequence[int]) -> None:
+    def touch(self, blocks: list[int]) -> None:
         """One more request refers to these."""
-        references = self._references
-        for block in blocks:
-            if not references[block]:
-                del self._idle[block]
-            references[block] += 1
+        for number in blocks:
+            block = self._blocks[number]
+            if not block.references:
+                self._idle.remove(block)
+            block.references += 1
 
     def take(self, count: int) -> list[int]:
         """``count`` blocks for one request; what was in them is forgotten. ``count`` must be available."""
-        empty = self._empty
-        taken = []
+        empty, blocks = self._empty, self._blocks
+        taken: list[int] = []
         for _ in range(count):
             if empty:
-                block = empty.pop()
+                block = blocks[empty.pop()]
+            elif len(blocks) <= self.total:
+                block = Block(len(blocks))
+                blocks.append(block)
             else:
-                block, _none = self._idle.popitem(last=False)
+                block = self._idle.pop()
                 self._forget(block)
-            self._references[block] = 1
-            taken.append(block)
+            block.references = 1
+            taken.append(block.number)
         return taken
 
-    def fill(self, block: int, key: int) -> None:
+    def fill(self, number: int, key: int) -> None:
         """The block is full, and can be found by its content from now on. A second one with the same content too."""
-        self._key_of[block] = key
-        other = self._by_key.get(key)
-        if other is None:
-            self._by_key[key] = block
+        block = self._blocks[number]
+        block.key = key
+        first = self._by_key.setdefault(key, block)
+        if first is block:
             if self._journal is not None:
                 self._journal.stored(key)
-        elif isinstance(other, int):
-            self._by_key[key] = {other: None, block: None}
+        elif isinstance(first, Block):
+            self._by_key[key] = {first: None, block: None}
         else:
-            other[block] = None
+            first[block] = None
 
-    def release(self, blocks: Sequence[int]) -> None:
+    def release(self, blocks: list[int]) -> None:
         """A request gives its table back. Its last blocks are the first to be taken again."""
-        references, key_of = self._references, self._key_of
-        for block in blocks:
-            references[block] -= 1
-            if not references[block] and key_of[block] is None:
-                self._empty.append(block)
-        for block in reversed(blocks):
-            if not references[block] and key_of[block] is not None:
-                self._idle[block] = None
+        for number in blocks:
+            block = self._blocks[number]
+            block.references -= 1
+            if not block.references and block.key is None:
+                self._empty.append(number)
+        for number in reversed(blocks):
+            block = self._blocks[number]
+            if not block.references and block.key is not None:
+                self._idle.add(block)
 
     def forget_all(self) -> bool:
         """Empty the cache. False, and nothing is done, while any block is used."""
@@ -127,16 +137,22 @@ class BlockPool:
         self._by_key.clear()
         if self._journal is not None:
             self._journal.cleared()
-        self._key_of = [None] * (self.total + 1)
-        self._empty[:0] = reversed(self._idle)
+        fresh = range(len(self._blocks), self.total + 1)
+        self._blocks += [Block(number) for number in fresh]
+        self._empty = [*reversed(self._idle.numbers()), *reversed(fresh), *self._empty]
         self._idle.clear()
+        for block in self._blocks:
+            block.key = None
         return True
 
-    def _forget(self, block: int) -> None:
-        key = self._key_of[block]
+    def _free(self) -> i64:
+        return len(self._empty) + self.total + 1 - len(self._blocks)
+
+    def _forget(self, block: Block) -> None:
+        key = block.key
         if key is None:
             return
-        self._key_of[block] = None
+        block.key = None
         same = self._by_key[key]
         if isinstance(same, dict):
             del same[block]

@@ -10,7 +10,7 @@ from control_plane.contracts.errors import SettingsError
 Policy = Literal["fcfs", "priority"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SchedulerConfig:
     """Defaults are vLLM 0.32's (``vllm/config/scheduler.py``). Raises SettingsError for what vLLM refuses at start.
 

@@ -5,74 +5,92 @@ What follows is exactly what as many ``schedule`` and ``complete`` would have ma
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final
 
 from control_plane.contracts.step import StepFinished
+from workers.engine.sim.native import i64
 from workers.engine.sim.scheduler import SimScheduler
 
+Ahead = tuple[i64, i64, i64]
+"""So many alike steps can come; so many requests are in each; so many tokens of theirs are in the cache before the
+first."""
 
-class Ahead(NamedTuple):
-    """So many alike steps can come; ``context`` tokens are in the cache of the ``requests`` before the first."""
-
-    steps: int
-    requests: int
-    context: int
-
-
-_NONE = Ahead(0, 0, 0)
+_MANY: Final = 1 << 30
 
 
 class LeapingScheduler(SimScheduler):
     def ahead(self) -> Ahead:
         """The last of the steps ends a request, if there is room for all of them. None with async_scheduling."""
         running = self._running
+        requests: i64 = len(running)
         if (
             self._in_flight is not None
             or self._ended
             or len(self._waiting)
-            or not 0 < len(running) <= self.config.max_num_batched_tokens
+            or requests == 0
+            or requests > self.config.max_num_batched_tokens
         ):
-            return _NONE
-        steps, context = 1 << 30, 0
+            return 0, 0, 0
+        steps: i64 = _MANY
+        context: i64 = 0
         for state in running:
-            known = len(state.tokens)
+            known: i64 = len(state.tokens)
             if known - state.computed != 1 or known == state.prompt_tokens:
-                return _NONE
+                return 0, 0, 0
             context += known - 1
-            if state.limit - known < steps:
-                steps = state.limit - known
-        size, room = self.config.block_size, self._pool.available()
-        while steps and steps * len(running) > room * size:
+            left = state.limit - known
+            if left < steps:
+                steps = left
+        size: i64 = self.config.block_size
+        room: i64 = self._pool.available()
+        while steps and steps * requests > room * size:
             # Each needs one more block than its share at most: this is on the safe side.
             steps //= 2
-        if steps and sum(-(-(state.computed + steps) // size) - len(state.blocks) for state in running) > room:
-            return _NONE
-        return Ahead(steps, len(running), context)
+        missing: i64 = 0
+        for state in running:
+            missing += -(-(state.computed + steps) // size) - len(state.blocks)
+        if steps and missing > room:
+            return 0, 0, 0
+        return steps, requests, context
 
-    def leap(self, steps: int, token: int) -> tuple[StepFinished, ...]:
+    def leap(self, steps: i64, token: int) -> tuple[StepFinished, ...]:
         """Make so many of the steps ``ahead``, every token the same. Returns who ended with the last one."""
-        size, running = self.config.block_size, self._running
-        wanted: list[tuple[int, int]] = []
-        filled: list[tuple[int, int]] = []
+        running = self._running
+        size: i64 = self.config.block_size
+        requests: i64 = len(running)
+        # When a block is wanted or filled, and by whom, as one number that puts them in their order.
+        wanted: list[int] = []
+        filled: list[int] = []
+        added = [token] * steps
         ended = False
-        for index, state in enumerate(running):
+        for index in range(requests):
+            state = running[index]
             computed = state.computed
-            if computed + steps > state.capacity:
-                wanted += [(at, index) for at in range(state.capacity - computed, steps, size)]
-            if computed + steps >= state.cache_at:
-                filled += [(at, index) for at in range(state.cache_at - computed - 1, steps, size)]
-            state.tokens += [token] * steps
-            state.computed = computed + steps
-            ended |= len(state.tokens) >= state.limit
+            end = computed + steps
+            at = state.capacity - computed
+            while at < steps:
+                wanted.append(at * requests + index)
+                at += size
+            at = state.cache_at - computed - 1
+            while at < steps:
+                filled.append(at * requests + index)
+                at += size
+            state.tokens += added
+            state.computed = end
+            if len(state.tokens) >= state.limit:
+                ended = True
         if wanted:
             wanted.sort()
-            for (_, index), block in zip(wanted, self._pool.take(len(wanted)), strict=True):
-                running[index].blocks.append(block)
-                running[index].capacity += size
+            blocks = self._pool.take(len(wanted))
+            for place in range(len(wanted)):
+                state = running[wanted[place] % requests]
+                state.blocks.append(blocks[place])
+                state.capacity += size
         if filled:
             filled.sort()
-            for _, index in filled:
-                self._cache(running[index], running[index].cached_blocks + 1)
+            for moment in filled:
+                state = running[moment % requests]
+                self._cache(state, state.cached_blocks + 1)
         self.step += steps
         if not ended:
             return ()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SimRequest:
     """``priority``: lower is better. ``arrival``: seconds on any clock, it only orders equals under the priority
     policy. Prefix blocks are shared only among equal ``cache_salt``s."""

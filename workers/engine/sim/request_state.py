@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Final
 
+from workers.engine.sim.native import i64, mypyc_attr
 from workers.engine.sim.prefix import extend_keys
 from workers.engine.sim.request import SimRequest
 
-ExtendKeys = Callable[[list[int], Sequence[int], int, str], None]
+ExtendKeys = Callable[[list[int], list[int], int, str], None]
 
-_NEVER = 1 << 62
+_NEVER: Final = 1 << 60
 
 
+@mypyc_attr(acyclic=True)
 class RequestState:
     """Mutable, and the scheduler's alone.
 
@@ -24,47 +27,24 @@ class RequestState:
     yet in the cache.
     """
 
-    __slots__ = (
-        "blocks",
-        "cache_at",
-        "cached_blocks",
-        "cached_tokens",
-        "capacity",
-        "coming",
-        "computed",
-        "extend",
-        "keys",
-        "limit",
-        "order",
-        "preempted",
-        "prefilling",
-        "priority",
-        "prompt_tokens",
-        "request_id",
-        "salt",
-        "stale",
-        "tokens",
-        "waiting",
-    )
-
-    def __init__(self, request: SimRequest, max_model_len: int, extend: ExtendKeys = extend_keys) -> None:
+    def __init__(self, request: SimRequest, max_model_len: int, extend: ExtendKeys | None = None) -> None:
         self.request_id = request.request_id
         self.priority = request.priority
         self.order = (request.priority, request.arrival, request.request_id)
         self.salt = request.cache_salt
         self.extend = extend
         self.tokens = list(request.prompt_token_ids)
-        self.prompt_tokens = len(self.tokens)
-        self.limit = min(max_model_len, self.prompt_tokens + request.max_tokens)
-        self.computed = 0
-        self.coming = 0
-        self.stale = 0
+        self.prompt_tokens: i64 = len(self.tokens)
+        self.limit: i64 = min(max_model_len, len(self.tokens) + request.max_tokens)
+        self.computed: i64 = 0
+        self.coming: i64 = 0
+        self.stale: i64 = 0
         self.blocks: list[int] = []
         self.keys: list[int] = []
-        self.cached_blocks = 0
-        self.cached_tokens = 0
-        self.capacity = 0
-        self.cache_at = _NEVER
+        self.cached_blocks: i64 = 0
+        self.cached_tokens: i64 = 0
+        self.capacity: i64 = 0
+        self.cache_at: i64 = _NEVER
         self.waiting = True
         self.preempted = False
         self.prefilling = False
@@ -76,5 +56,8 @@ class RequestState:
     def block_keys(self, block_size: int) -> list[int]:
         """One key for each block that its tokens fill."""
         if len(self.keys) < len(self.tokens) // block_size:
-            self.extend(self.keys, self.tokens, block_size, self.salt)
+            if self.extend is None:
+                extend_keys(self.keys, self.tokens, block_size, self.salt)
+            else:
+                self.extend(self.keys, self.tokens, block_size, self.salt)
         return self.keys

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Final
 
 from control_plane.contracts.step import StepKind, StepRow, StepWaiting
 from workers.engine.sim.request_state import RequestState
@@ -15,21 +15,31 @@ Head = tuple[str, int, int, bool]
 """The fields of a ``StepWaiting``."""
 
 
-@dataclass(frozen=True, slots=True)
 class Scheduled:
     """``step`` counts from 1; ``now`` is what ``schedule`` was given; ``tokens`` are those of the whole batch.
 
     Without a batch no model runs: such a step only tells who was preempted, or has ended since the last one.
     """
 
-    step: int
-    now: float
-    tokens: int = 0
-    batch: Sequence[Row] = ()
-    states: Sequence[RequestState] = ()
-    preempted: tuple[str, ...] = ()
-    heads: Sequence[Head] = ()
-    waiting_total: int = 0
+    def __init__(
+        self,
+        step: int,
+        now: float,
+        tokens: int = 0,
+        batch: Sequence[Row] = (),
+        states: Sequence[RequestState] = (),
+        preempted: Sequence[str] = (),
+        heads: Sequence[Head] = (),
+        waiting_total: int = 0,
+    ) -> None:
+        self.step: Final = step
+        self.now: Final = now
+        self.tokens: Final = tokens
+        self.batch: Final = batch
+        self.states: Final = states
+        self.preempted: Final = tuple(preempted)
+        self.heads: Final = heads
+        self.waiting_total: Final = waiting_total
 
     @property
     def due(self) -> tuple[str, ...]:

@@ -19,7 +19,8 @@ Pure: time is passed in, tokens too. Calls alternate, ``schedule`` and ``complet
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Final
 
 from control_plane.contracts.block_hash import extend_hashes
 from control_plane.contracts.errors import Conflict, DropReason, InvalidRequest
@@ -28,26 +29,29 @@ from workers.engine.kv_journal import KvJournal
 from workers.engine.sim.block_pool import BlockCounts, BlockPool
 from workers.engine.sim.config import SchedulerConfig
 from workers.engine.sim.in_flight import InFlight
-from workers.engine.sim.prefix import extend_keys
+from workers.engine.sim.native import i64, mypyc_attr
 from workers.engine.sim.request import SimRequest
-from workers.engine.sim.request_state import RequestState
+from workers.engine.sim.request_state import ExtendKeys, RequestState
 from workers.engine.sim.scheduled import Row, Scheduled, head_of
 from workers.engine.sim.waiting import waiting_queue
 
-WAITING_SHOWN = 64
+WAITING_SHOWN: Final = 64
 """As many of the queue a step tells."""
 
-PREFILL, LAST_PREFILL, DECODE = StepKind.PREFILL, StepKind.LAST_PREFILL, StepKind.DECODE
+PREFILL: Final = StepKind.PREFILL
+LAST_PREFILL: Final = StepKind.LAST_PREFILL
+DECODE: Final = StepKind.DECODE
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SimScheduler:
     """``journal`` hears what the prefix cache holds, by the names of ``contracts/block_hash.py``."""
 
     def __init__(self, config: SchedulerConfig, journal: KvJournal | None = None) -> None:
         self.config = config
-        self.step = 0
+        self.step: i64 = 0
         self._pool = BlockPool(config.total_blocks, journal)
-        self._extend_keys = extend_keys if journal is None else extend_hashes
+        self._extend_keys: ExtendKeys | None = None if journal is None else extend_hashes
         self._states: dict[str, RequestState] = {}
         self._waiting = waiting_queue(config.policy)
         self._running: list[RequestState] = []
@@ -91,7 +95,6 @@ class SimScheduler:
         return bool(self._running or self._ended or len(self._waiting))
 
     def schedule(self, now: float) -> Scheduled:
-        config = self.config
         if self._in_flight is not None:
             self._in_flight.close(self._pool.counts())
         elif not self.has_work():
@@ -103,15 +106,15 @@ class SimScheduler:
         if not preempted and budget and len(self._waiting):
             budget = self._schedule_waiting(batch, budget, threshold)
         told = bool(batch or preempted or self._ended)
-        self.step += told
+        self.step += int(told)
         waiting = self._waiting
         scheduled = Scheduled(
             step=self.step,
             now=now,
-            tokens=config.max_num_batched_tokens - budget,
+            tokens=self.config.max_num_batched_tokens - budget,
             batch=list(batch.values()),
             states=[state for state in batch if state.computed >= len(state.tokens) + state.coming],
-            preempted=tuple(sorted(preempted)),
+            preempted=sorted(preempted) if preempted else (),
             heads=[head_of(state) for state in waiting.head(WAITING_SHOWN)] if len(waiting) else (),
             waiting_total=len(waiting),
         )
@@ -122,10 +125,7 @@ class SimScheduler:
         return scheduled
 
     def complete(
-        self,
-        scheduled: Scheduled,
-        tokens: Mapping[str, Sequence[int]],
-        ended: Mapping[str, str] | None = None,
+        self, scheduled: Scheduled, tokens: dict[str, Sequence[int]], ended: dict[str, str] | None = None
     ) -> tuple[StepFinished, ...]:
         """The model has run: ``tokens`` has one for each of ``scheduled.due``.
 
@@ -221,24 +221,26 @@ class SimScheduler:
             waiting=self.waiting(WAITING_SHOWN),
         )
 
-    def _long_prefill_threshold(self) -> int:
+    def _long_prefill_threshold(self) -> i64:
         """The most tokens of one request, 0 for no bound. A request alone starves nobody."""
         config, requests = self.config, len(self._running) + len(self._waiting)
-        threshold = config.long_prefill_token_threshold
+        threshold: i64 = config.long_prefill_token_threshold
         if not threshold or requests < 2:
             return 0
         if config.long_prefill_token_threshold_adaptive:
             return max(threshold, config.max_num_batched_tokens // requests)
         return threshold
 
-    def _schedule_running(self, batch: dict[RequestState, Row], preempted: list[str], threshold: int) -> int:
+    def _schedule_running(self, batch: dict[RequestState, Row], preempted: list[str], threshold: i64) -> i64:
         """Returns what is left of the token budget."""
         pool, running = self._pool, self._running
-        block_size, budget = self.config.block_size, self.config.max_num_batched_tokens
+        block_size: i64 = self.config.block_size
+        budget: i64 = self.config.max_num_batched_tokens
         index = 0
         while index < len(running) and budget:
             state = running[index]
-            computed, coming, known = state.computed, state.coming, len(state.tokens)
+            computed, coming = state.computed, state.coming
+            known: i64 = len(state.tokens)
             if coming and computed + 1 >= state.limit:
                 # What is in flight is its last token.
                 index += 1
@@ -297,13 +299,13 @@ class SimScheduler:
             index += 1
         return budget
 
-    def _schedule_waiting(self, batch: dict[RequestState, Row], budget: int, threshold: int) -> int:
+    def _schedule_waiting(self, batch: dict[RequestState, Row], budget: i64, threshold: i64) -> i64:
         """Returns what is left of the token budget."""
         config, pool, waiting, running = self.config, self._pool, self._waiting, self._running
-        block_size = config.block_size
+        block_size: i64 = config.block_size
         while budget and len(waiting) and len(running) < config.max_num_seqs:
             state = waiting.first()
-            total = len(state.tokens)
+            total: i64 = len(state.tokens)
             hits: list[int] = []
             if config.enable_prefix_caching:
                 # The last token is always computed: without it there is nothing to sample from.
@@ -318,7 +320,7 @@ class SimScheduler:
                 tokens = budget
             end = computed + tokens
             missing = -(-end // block_size) - len(hits)
-            room = pool.available() - pool.idle_among(hits)
+            room: i64 = pool.available() - pool.idle_among(hits)
             if running:
                 room -= config.watermark_blocks
             if missing > room:
@@ -372,7 +374,7 @@ class SimScheduler:
         state.waiting = state.preempted = True
         self._waiting.put_back(state)
 
-    def _cache(self, state: RequestState, full: int) -> None:
+    def _cache(self, state: RequestState, full: i64) -> None:
         """Its blocks up to ``full`` can be hit from now on, also by those who are admitted in this same step."""
         block_size = self.config.block_size
         keys = state.block_keys(block_size)
@@ -381,7 +383,7 @@ class SimScheduler:
         state.cached_blocks = full
         state.cache_at = (full + 1) * block_size
 
-    def _cache_known(self, state: RequestState, computed: int) -> None:
+    def _cache_known(self, state: RequestState, computed: i64) -> None:
         """The blocks that ``computed`` tokens fill, all of which are known."""
         if computed >= state.cache_at:
             self._cache(state, computed // self.config.block_size)

@@ -9,29 +9,31 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 from control_plane.contracts.step import StepFinished
 from workers.engine.sim.config import SchedulerConfig
 from workers.engine.sim.leap import LeapingScheduler
+from workers.engine.sim.native import i64, mypyc_attr
 from workers.engine.sim.request import SimRequest
 from workers.engine.sim.request_state import RequestState
 from workers.engine.sim.scheduled import Scheduled
 from workers.engine.sim.step_time import StepTimer
 
 
-@dataclass(slots=True, eq=False)
+@mypyc_attr(acyclic=True)
 class Outcome:
     """One request's times, in seconds of the trace; ``first`` and ``last`` are when its tokens came."""
 
-    request_id: str
-    worker: int
-    arrival: float
-    first: float = 0.0
-    last: float = 0.0
-    output_tokens: int = 0
-    preemptions: int = 0
+    def __init__(self, request_id: str, worker: int, arrival: float) -> None:
+        self.request_id = request_id
+        self.worker = worker
+        self.arrival = arrival
+        self.first = 0.0
+        self.last = 0.0
+        self.output_tokens = 0
+        self.preemptions = 0
 
     @property
     def ttft_s(self) -> float:
@@ -55,26 +57,33 @@ Route = Callable[[SimRequest, Sequence["VirtualWorker"]], int]
 
 def least_loaded(request: SimRequest, workers: Sequence[VirtualWorker]) -> int:
     """The one with the fewest requests; the first among equals."""
-    return min(range(len(workers)), key=lambda index: len(workers[index].live))
+    chosen, fewest = 0, len(workers[0].live)
+    for index in range(1, len(workers)):
+        requests = len(workers[index].live)
+        if requests < fewest:
+            chosen, fewest = index, requests
+    return chosen
 
 
-@dataclass(slots=True, eq=False)
 class VirtualWorker:
     """``due`` is when its running step ends, or when it was last idle. Before ``calm`` nothing of it changes that can
     be seen from outside, unless a request comes: its steps until then are put off. ``flying`` is the step that runs;
     with async_scheduling it is the first in ``queue``, which has those that are decided. ``lines`` are the times of
     decode steps by the number of requests (see ``_chord``), shared by workers of a kind."""
 
-    number: int
-    scheduler: LeapingScheduler
-    timer: StepTimer
-    lines: dict[int, tuple[float, float]]
-    live: dict[str, Outcome] = field(default_factory=dict)
-    due: float = 0.0
-    calm: float = 0.0
-    steps: int = 0
-    flying: Scheduled | None = None
-    queue: deque[Scheduled] = field(default_factory=deque)
+    def __init__(
+        self, number: int, scheduler: LeapingScheduler, timer: StepTimer, lines: dict[int, tuple[float, float]]
+    ) -> None:
+        self.number = number
+        self.scheduler = scheduler
+        self.timer = timer
+        self.lines = lines
+        self.live: dict[str, Outcome] = {}
+        self.due = 0.0
+        self.calm = 0.0
+        self.steps: i64 = 0
+        self.flying: Scheduled | None = None
+        self.queue: deque[Scheduled] = deque()
 
     def add(self, request: SimRequest, now: float) -> None:
         """``now`` is the time of its arrival, up to which it was run and settled. Raises like ``SimScheduler.add``."""
@@ -182,14 +191,16 @@ class VirtualWorker:
     def _leap(self, until: float, done: Callable[[Outcome], None], settle: bool) -> bool:
         """Make at once, or put off, what is alike: steps that begin before ``until``, and end by then where they end
         a request. False: there is none."""
-        ahead, requests, context = self.scheduler.ahead()
-        if ahead < _LEAST:
+        found = self.scheduler.ahead()
+        if found[0] < _LEAST:
             return False
+        ahead, requests, context = int(found[0]), int(found[1]), int(found[2])
         first, last = self._line(requests, context, ahead)
         if not first:
             return False
         growth = (last - first) / (ahead - 1)
-        steps, left = ahead, until - self.due
+        steps = ahead
+        left = until - self.due
         total = ahead * (first + last) / 2
         if left < total:
             if not settle:
@@ -243,11 +254,11 @@ class VirtualWorker:
 
 
 _TOKEN = (7,)
-_LEAST = 3
+_LEAST: Final = 3
 """Fewer steps are not worth a leap."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Report:
     """``seconds`` from the first arrival to the last token."""
 
@@ -274,18 +285,19 @@ def run(
     fleet = [VirtualWorker(number, LeapingScheduler(config), timer, lines) for number in range(workers)]
     outcomes: list[Outcome] = []
     first = now = None
+    done = outcomes.append
     for request in requests:
         if now is not None and request.arrival < now:
             raise ValueError(f"request {request.request_id} arrives before the one ahead of it")
         now = request.arrival
         first = now if first is None else first
         for worker in fleet:
-            worker.run(now, outcomes.append, watch)
+            worker.run(now, done, watch)
         chosen = fleet[route(request, fleet)]
-        chosen.run(now, outcomes.append, watch, settle=True)
+        chosen.run(now, done, watch, settle=True)
         chosen.add(request, now)
     for worker in fleet:
-        worker.run(float("inf"), outcomes.append, watch)
+        worker.run(float("inf"), done, watch)
     end = max((outcome.last for outcome in outcomes), default=0.0)
     return Report(
         outcomes=tuple(outcomes),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 from operator import attrgetter
-from typing import Protocol
 
 from workers.engine.sim.config import Policy
 from workers.engine.sim.request_state import RequestState
@@ -15,27 +15,32 @@ from workers.engine.sim.request_state import RequestState
 _order = attrgetter("order")
 
 
-class WaitingQueue(Protocol):
+class WaitingQueue(ABC):
+    @abstractmethod
     def add(self, state: RequestState) -> None: ...
 
+    @abstractmethod
     def put_back(self, state: RequestState) -> None:
         """A preempted request waits again."""
-        ...
 
+    @abstractmethod
     def first(self) -> RequestState:
         """The next to be admitted; the queue must not be empty."""
-        ...
 
+    @abstractmethod
     def pop(self) -> RequestState: ...
 
+    @abstractmethod
     def remove(self, state: RequestState) -> None: ...
 
+    @abstractmethod
     def head(self, most: int) -> Iterator[RequestState]: ...
 
+    @abstractmethod
     def __len__(self) -> int: ...
 
 
-class ArrivalQueue:
+class ArrivalQueue(WaitingQueue):
     """First come, first served; who was preempted comes before all."""
 
     def __init__(self) -> None:
@@ -63,16 +68,20 @@ class ArrivalQueue:
         return len(self._states)
 
 
-class PriorityQueue:
+class PriorityQueue(WaitingQueue):
     """By priority, then arrival, then id; who was preempted has no privilege."""
 
     def __init__(self) -> None:
         self._states: list[RequestState] = []
 
     def add(self, state: RequestState) -> None:
-        insort(self._states, state, key=_order)
+        if self._states:
+            insort(self._states, state, key=_order)
+        else:
+            self._states.append(state)
 
-    put_back = add
+    def put_back(self, state: RequestState) -> None:
+        self.add(state)
 
     def first(self) -> RequestState:
         return self._states[0]

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.engine.kv_journal import KvJournal
+from workers.engine.sim import prefix
 from workers.engine.sim.block_pool import BlockPool
 from workers.engine.sim.prefix import extend_keys
 
@@ -117,3 +119,19 @@ def test_a_journal_hears_what_can_be_found(acts: list[tuple[str, int]]) -> None:
             pool.forget_all()
         assert journal.hashes == pool.keys()
         assert pool.keys() == {key for key in range(100, 106) if pool.find([key], 1)}
+
+
+@pytest.mark.parametrize("name", ["_mix", "_hash"])
+@given(st.lists(st.lists(st.integers(0, 2), max_size=12), max_size=12), st.integers(1, 3), st.sampled_from(("", "s")))
+def test_only_what_is_equal_has_equal_keys_in_either_form(
+    name: str, prompts: list[list[int]], size: int, salt: str
+) -> None:
+    content_of: dict[int, tuple[int, ...]] = {}
+    for tokens in prompts:
+        found: list[int] = []
+        getattr(prefix, name)(found, tokens, size, prefix.root_key(salt))
+        assert len(found) == len(tokens) // size
+        for blocks, key in enumerate(found, 1):
+            content = tuple(tokens[: blocks * size])
+            assert content_of.setdefault(key, content) == content
+    assert len(set(content_of.values())) == len(content_of)

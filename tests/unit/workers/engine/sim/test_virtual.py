@@ -137,7 +137,7 @@ def test_a_leap_leaves_the_blocks_that_steps_leave(seed: int, count: int, block_
             leaping.add(request)
             stepping.add(request)
         while leaping.has_work():
-            steps = leaping.ahead().steps
+            steps, _, _ = leaping.ahead()
             if steps:
                 steps = dice.randint(1, steps)
                 finished = leaping.leap(steps, 7)
