@@ -28,6 +28,7 @@ def examine(home: Home, config: Path | None, *, quick: bool) -> tuple[list[Findi
         software.python(),
         software.packages(),
         vllm,
+        software.simulator(),
         *software.unknown_arguments(arguments, probe.known if probe else ()),
         software.gpu_finding(software.gpus(), _wanted_gpus(pools), cpu_build=is_cpu_build()),
         # Workers that run have their memory already.

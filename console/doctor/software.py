@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import json
 import os
 import platform
@@ -124,6 +125,16 @@ def vllm_installed(*, needed: bool) -> Finding:
         except metadata.PackageNotFoundError:
             continue
     return (fail if needed else warn)("vllm", "is not installed", "make install")
+
+
+def simulator() -> Finding:
+    """In which form the simulator's core would run."""
+    found = importlib.util.find_spec("workers.engine.sim.scheduler")
+    if found is None or found.origin is None:
+        return warn("simulator", "is not installed", "make install")
+    if found.origin.endswith(".py"):
+        return ok("simulator", "its core runs as plain Python, virtual time a fifth as fast as compiled")
+    return ok("simulator", "its core is compiled")
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,8 @@ def test_examine_a_machine_that_is_well(home: Path, tmp_path: Path, monkeypatch:
     found, settings = examine(Home(home), config, quick=True)
     names = [finding.name for finding in found]
     assert names == [
-        "machine", "python", "packages", "vllm", "gpus", "memory", "disk", "open files", "config", "home", "keys",
+        "machine", "python", "packages", "vllm", "simulator", "gpus", "memory", "disk", "open files",
+        "config", "home", "keys",
         "platform", "gateway port", "api port", "routers", "limits", "https",
         "mutual tls",
         "model cache", "model m",
