@@ -2,7 +2,7 @@
 
 ``virtual``: 8 workers at 50 requests/s in virtual time, as a multiple of real time. ``live``: 64 engines in this one
 process in wall-clock time, at 4 requests/s each; ``late`` is by how much tokens came after their time, as p50 and p99
-of all. The load of the machine is printed with both: it decides about half of the result.
+of all. The form of the simulator's core and the load of the machine are printed with both: they decide most of it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import uvloop
 from control_plane.contracts.step import EngineStep
 from control_plane.contracts.worker import Delta, Generate, Sampling
 from tests.scripted_worker import scripted_spec
+from workers.engine.sim import core
 from workers.engine.sim.engine import SimEngine
 from workers.engine.sim.profile import profile_of
 from workers.engine.sim.request import SimRequest
@@ -104,7 +105,8 @@ def main() -> None:
     parser.add_argument("what", nargs="?", choices=("virtual", "live"), default="virtual")
     parser.add_argument("--seconds", type=float, default=60.0)
     options = parser.parse_args()
-    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    form = "plain Python" if core.COMPILED is None else "compiled"
+    print(f"core: {form}; load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     if options.what == "virtual":
         virtual(options.seconds)
     else:
