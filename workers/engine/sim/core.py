@@ -45,8 +45,10 @@ def folder() -> Path:
 
 
 def _found() -> Path | None:
-    path = None if os.environ.get("INFERDECK_INTERPRETED") else folder()
-    return path if path is not None and path.is_dir() else None
+    if os.environ.get("INFERDECK_INTERPRETED") or not (HERE / "compiled").is_dir():
+        return None
+    path = folder()
+    return path if path.is_dir() else None
 
 
 COMPILED = _found()
