@@ -128,6 +128,9 @@ class Platform:
 
     def start(self) -> None:
         """Make what is there what is wanted, from now on. ``find`` comes before."""
+        for pool, (replicas, configured) in self.pools.scaled().items():
+            message = f"{replicas} replicas, as it was scaled to; its settings say {configured}"
+            self.events.record("scaled", f"pool/{pool}", message)
         self.router_processes.start()
         self.gateways.start()
         self._tasks.keep(self.controller.run, "controller")

@@ -58,6 +58,11 @@ class Pools:
     def replicas(self, pool: str) -> int:
         return self._replicas[pool]
 
+    def scaled(self) -> dict[str, tuple[int, int]]:
+        """Pools that an operator gave another number of replicas than the settings: that number, and theirs."""
+        numbers = {name: (self._replicas[name], configured) for name, configured in self._configured.items()}
+        return {name: (now, configured) for name, (now, configured) in numbers.items() if now != configured}
+
     def targets(self) -> tuple[PoolTarget, ...]:
         return tuple(
             PoolTarget(

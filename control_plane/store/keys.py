@@ -276,6 +276,8 @@ def _columns(spec: KeySpec) -> dict[str, Any]:
 def _view(row: Any, old_ends: tuple[float, ...] = ()) -> KeyView:
     models: Iterable[str] = json.loads(row.models)
     limits = Limits(row.rpm, row.tpm, row.concurrency)
+    # No secret of a revoked key is good any more, whatever it was given.
+    lives = row.revoked_unix is None
     return KeyView(
         id=row.id,
         prefix=row.prefix,
@@ -283,6 +285,6 @@ def _view(row: Any, old_ends: tuple[float, ...] = ()) -> KeyView:
         created_unix=row.created_unix,
         revoked_unix=row.revoked_unix,
         rotated_unix=row.rotated_unix,
-        old_until_unix=row.old_until_unix,
-        old_ends_unix=old_ends,
+        old_until_unix=row.old_until_unix if lives else None,
+        old_ends_unix=old_ends if lives else (),
     )

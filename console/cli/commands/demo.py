@@ -117,7 +117,8 @@ def _own_config(home: Home) -> Path | None:
     if (home.folder.config).exists():
         return None
     path = home.path / "run" / "demo.toml"
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in (home.path, path.parent):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.write_text(DEMO_CONFIG)
     return path
 

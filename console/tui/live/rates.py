@@ -10,6 +10,8 @@ from control_plane.contracts.fleet import GatewayView, Snapshot
 
 WINDOW_S = 10.0
 _SHORTEST_S = 1.5
+_LEFT = 499
+"""The client went away, or an operator cancelled: nobody was refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class _Totals:
 
     @classmethod
     def of(cls, gateway: GatewayView) -> _Totals:
-        refused = sum(count for status, count in gateway.responses.items() if 400 <= status < 500)
+        refused = sum(count for status, count in gateway.responses.items() if 400 <= status < 500 and status != _LEFT)
         errors = sum(count for status, count in gateway.responses.items() if status >= 500)
         return cls(gateway.report_unix, gateway.requests_total, refused, errors, gateway.cpu_s)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from control_plane.contracts.errors import NotFound
 from control_plane.fleet import platform as module
 from control_plane.fleet.members import MemberProcess
 from control_plane.fleet.platform import Platform
-from control_plane.settings import Home, RouterSettings, Settings
+from control_plane.settings import Home, PoolSettings, RouterSettings, Settings
 from control_plane.store import Conversations, Database, Turns
 from control_plane.store.sweep import KEEP_RESPONSES_S, LONGEST_TURN_S
 from tests.unit.fleet.test_controller import NoLauncher
@@ -80,4 +81,23 @@ async def test_a_shutdown_ends_the_care_for_a_router_that_has_just_crashed(tmp_p
     assert not any(router.pid for router in platform.router_processes.all())
     await platform._shut_down(0.0)
     assert not platform.router_processes._tasks._running
+    database.close()
+
+
+async def test_a_number_of_replicas_that_outlived_a_restart_is_told(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.create()
+    database = Database.open("", home.database)
+    settings = Settings(pools=(PoolSettings(name="a", replicas=2), PoolSettings(name="b", replicas=2)))
+    first = Platform(settings, home, database, NoLauncher())
+    await first.pools.scale("b", 3)
+    await first.events.close()
+    platform = Platform(settings, home, database, NoLauncher())
+    platform.start()
+    await asyncio.sleep(0)  # what was started begins
+    told = [event for event in platform.events.recent(10) if event.kind == "scaled"]
+    assert [(event.subject, event.message) for event in told] == [
+        ("pool/b", "3 replicas, as it was scaled to; its settings say 2")
+    ]
+    await platform._shut_down(0.0)
     database.close()

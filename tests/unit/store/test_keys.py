@@ -149,6 +149,16 @@ def test_a_grace_that_was_given_is_kept_by_the_next_rotation_that_gives_one(data
     assert keys.all() == (last.view,)
 
 
+def test_no_secret_of_a_revoked_key_is_told_as_good(database: Database) -> None:
+    keys = ApiKeys(database)
+    first = keys.create(UNLIMITED, ADMIN)
+    rotated = keys.rotate(first.view.id, 3600.0, ADMIN)[1].view
+    assert rotated.old_ends_unix
+    keys.revoke(first.view.id, ADMIN)
+    (view,) = keys.all()
+    assert (view.old_until_unix, view.old_ends_unix) == (None, ())
+
+
 def test_what_the_secret_in_a_homes_file_is(database: Database) -> None:
     keys = ApiKeys(database)
     first = keys.create(dataclasses.replace(UNLIMITED, expires_unix=time.time() + 3600), ADMIN)

@@ -35,7 +35,7 @@ def test_the_window_is_ten_seconds() -> None:
 def test_answers_are_told_apart() -> None:
     meter = RateMeter()
     meter.add(heard(gateway(0, 0, responses={200: 10, 429: 0})))
-    rates = meter.add(heard(gateway(4, 100, responses={200: 90, 429: 8, 404: 2, 503: 4}, cpu_s=2.0)))
+    rates = meter.add(heard(gateway(4, 100, responses={200: 80, 429: 8, 404: 2, 499: 10, 503: 4}, cpu_s=2.0)))
     assert rates.total == Rate(requests=25.0, refused=2.5, errors=1.0, cpu=0.5)
 
 
