@@ -56,8 +56,7 @@ def _of_home(home: Home, message: str) -> Unreachable:
         return Unreachable(message, hint=home.up_command())
     return Unreachable(
         f"{message}, though its process (pid {state.pid}) lives",
-        hint=f"gateways and workers serve on: kill -9 {state.pid}, then {home.up_command()} takes them over; "
-        f"{home.up_command('down')} ends all",
+        hint=home.without(state.pid),
     )
 
 

@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from console.leftovers import Leftover, leftovers
+from console.leftovers import Leftover, control_plane_of, leftovers
 from control_plane.contracts.addresses import is_loopback
 from control_plane.contracts.errors import InvalidRequest, Unauthenticated, Unavailable
 from control_plane.contracts.home import Home as HomeFolder
@@ -127,6 +127,10 @@ class Home:
         state = self.state()
         return state if state is not None and state.alive else None
 
+    def unannounced(self) -> Leftover | None:
+        """A control plane that lives and of which no readable state says so: it only starts, or the file was lost."""
+        return control_plane_of(self.folder) if self.running() is None else None
+
     def leftovers(self) -> list[Leftover]:
         """What runs of the platform beside the control plane, or without it."""
         state = self.state()
@@ -145,6 +149,12 @@ class Home:
 
     def absent(self) -> Unreachable:
         """The error that says what runs where no control plane does."""
+        if (living := self.unannounced()) is not None:
+            return Unreachable(
+                f"the control plane of {self.shown} (pid {living.pid}) says nowhere where it listens: it "
+                "starts, or its state.json was lost",
+                hint=self.without(living.pid),
+            )
         left = self.leftovers()
         if not left:
             return Unreachable(f"no platform is running in {self.shown}", hint=self.up_command())
@@ -158,6 +168,13 @@ class Home:
         """The command that acts on this home, as a hint."""
         default = Home.find().path == self.path
         return f"inferdeck {verb}" if default else f"inferdeck {verb} --home {self.shown}"
+
+    def without(self, pid: int) -> str:
+        """The ways out of a control plane that lives and cannot be asked, as a hint."""
+        return (
+            f"gateways and workers serve on: kill -9 {pid}, then {self.up_command()} takes them over; "
+            f"{self.up_command('down')} ends all"
+        )
 
     def target(self) -> Target:
         """Where this home's control plane listens. Raises Unreachable when none runs, Unauthenticated without a key."""

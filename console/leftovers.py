@@ -1,4 +1,4 @@
-"""What still runs of a home without a control plane. Read only."""
+"""What still runs of a home beside a control plane, or without one. Read only."""
 
 from __future__ import annotations
 
@@ -42,6 +42,14 @@ def leftovers(home: Home, control_plane: int = 0) -> list[Leftover]:
     return list(found.values())
 
 
+def control_plane_of(home: Home) -> Leftover | None:
+    """The home's control plane by its command line: it lives, whatever its files say."""
+    for pid, module, words in _command_lines():
+        if module == "control_plane" and "serve" in words and str(home.root) in words and (ticks := start_ticks(pid)):
+            return Leftover("control-plane", pid, ticks)
+    return None
+
+
 def _recorded(path: Path, kind: str) -> Leftover | None:
     try:
         values = json.loads(path.read_text())
@@ -61,6 +69,16 @@ def _recorded(path: Path, kind: str) -> Leftover | None:
 def _by_command_line(home: Home, control_plane: int) -> Iterator[Leftover]:
     """Gateways, routers and workers that have no record yet. An exact argument names the home, or a spec inside it."""
     root = str(home.root)
+    for pid, module, words in _command_lines():
+        ours = (module == "control_plane" and ("gateway" in words or "router" in words) and root in words) or (
+            module == "workers" and any(word.startswith(f"{home.workers}/") for word in words)
+        )
+        if ours and (ticks := start_ticks(pid)) and pid != control_plane:
+            yield Leftover(f"process {pid}", pid, ticks)
+
+
+def _command_lines() -> Iterator[tuple[int, str, list[str]]]:
+    """Of each process: its pid, the module that it runs, and its words."""
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():
             continue
@@ -68,10 +86,4 @@ def _by_command_line(home: Home, control_plane: int) -> Iterator[Leftover]:
             words = (entry / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
         except OSError:
             continue
-        module = words[words.index("-m") + 1] if "-m" in words[:-1] else ""
-        ours = (module == "control_plane" and ("gateway" in words or "router" in words) and root in words) or (
-            module == "workers" and any(word.startswith(f"{home.workers}/") for word in words)
-        )
-        pid = int(entry.name)
-        if ours and (ticks := start_ticks(pid)) and pid != control_plane:
-            yield Leftover(f"process {pid}", pid, ticks)
+        yield int(entry.name), words[words.index("-m") + 1] if "-m" in words[:-1] else "", words

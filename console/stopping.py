@@ -35,11 +35,16 @@ async def stop(home: Home, *, grace_s: float, say: Say = lambda _: None, target:
         # One that was paused can neither hear nor end.
         send(state.pid, state.start_ticks, signal.SIGCONT)
         await _shut_down(target or home.target(), state, grace_s, say)
+    if (living := home.unannounced()) is not None:
+        # It would begin again whatever is ended beside it.
+        was_there = True
+        say(f"a control plane (pid {living.pid}) without a readable state.json; asking it to end")
+        await _end([living], hard=False, patience_s=grace_s + PATIENCE_S)
     left = home.leftovers()
     if left:
         was_there = True
         say(f"left over: {', '.join(entry.name for entry in left)}")
-        await _end(left, hard=grace_s == 0 and state is not None)
+        await _end(left, hard=grace_s == 0 and state is not None, patience_s=TERM_S)
     _remove_records(home)
     return was_there
 
@@ -68,13 +73,13 @@ async def _shut_down(target: Target, state: State, grace_s: float, say: Say) -> 
         over.cancel()
 
 
-async def _end(left: list[Leftover], *, hard: bool) -> None:
+async def _end(left: list[Leftover], *, hard: bool, patience_s: float) -> None:
     """SIGTERM, then SIGKILL for what is still there; an engine never outlives its worker."""
     for entry in left:
         send(entry.pid, entry.ticks, signal.SIGKILL if hard else signal.SIGTERM)
         send(entry.pid, entry.ticks, signal.SIGCONT)
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(TERM_S):
+        async with asyncio.timeout(patience_s):
             for entry in left:
                 await ended(entry.pid, entry.ticks)
     for entry in left:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import errno
 import gc
 import logging
 import math
@@ -82,7 +83,10 @@ class Worker:
         self._deadline_moved = asyncio.Event()
 
     async def live(self) -> int:
-        self._announce()
+        try:
+            self._announce()
+        except OSError as error:
+            return self._not_started(error)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
@@ -203,11 +207,15 @@ class Worker:
             detail = f"{place}: {detail}"
         if isinstance(error, InferDeckError) and error.hint:
             detail = f"{detail} (hint: {error.hint})"
-        if isinstance(error, InferDeckError | EngineDead):
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            detail = f"the disk is full: no room for {error.filename or self.spec.announce_path}"
+            _log.error("the worker could not start", extra={"cause": detail})
+        elif isinstance(error, InferDeckError | EngineDead):
             _log.error("the worker could not start", extra={"cause": detail})
         else:
             _log.error("the worker could not start", exc_info=error)
-        self._announce(phase="failed", detail=detail, refuses_settings=isinstance(error, SettingsError))
+        with contextlib.suppress(OSError):
+            self._announce(phase="failed", detail=detail, refuses_settings=isinstance(error, SettingsError))
         return EXIT_NOT_STARTED
 
     def _stopped(self) -> int:

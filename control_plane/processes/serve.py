@@ -11,12 +11,14 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from control_plane import telemetry
 from control_plane.api.auth import HOME, Access
 from control_plane.api.server import ApiServer
 from control_plane.contracts.access import Actor, KeySpec, Role
 from control_plane.contracts.addresses import wants_mutual_tls
-from control_plane.contracts.errors import Conflict, InferDeckError
+from control_plane.contracts.errors import Conflict, InferDeckError, StoreFull
 from control_plane.contracts.identity import Peer
 from control_plane.contracts.worker_spec import WORKER_HOST
 from control_plane.fleet.launcher.local import LocalLauncher
@@ -29,6 +31,7 @@ from control_plane.processes.ports import check_port
 from control_plane.processes.state_file import StateFile, read_state
 from control_plane.settings import Home, Settings
 from control_plane.store import ApiKeys, Audit, Database, Operators, Policies
+from control_plane.store.outage import is_full
 from control_plane.store.secret import API_KEY_PREFIX, OPERATOR_KEY_PREFIX, new_key
 from control_plane.trust.keyring import Keyring
 
@@ -44,7 +47,12 @@ def serve(home: Home, settings: Settings, parent_fd: int | None, told: dict[str,
             path.touch(mode=0o600)
         telemetry.setup_logging("control-plane", path=home.log("control-plane"), pid=os.getpid())
         try:
-            asyncio.run(_control_plane(home, settings, parent_fd, told))
+            try:
+                asyncio.run(_control_plane(home, settings, parent_fd, told))
+            except (OSError, SQLAlchemyError) as error:
+                if not is_full(error):
+                    raise
+                raise StoreFull(f"the disk of {home.root} is full", hint="make room on it, then inferdeck up") from None
         except InferDeckError as error:
             log.error(error.message, extra={"hint": error.hint})
             tell(error)
@@ -94,7 +102,11 @@ async def _control_plane(home: Home, settings: Settings, parent_fd: int | None, 
         state.api_secure = bool(api_credentials)
         state.api_address = api.bind(settings.api.host, settings.api.port)
         # Not before: until here what runs in the home is another's, by other settings.
-        settings_file.write(home, told)
+        try:
+            settings_file.write(home, told)
+        except OSError as error:
+            # Nothing is decided by it.
+            log.warning("the settings in force could not be written down", extra={"cause": error.strerror})
         state.write()
         try:
             await _live(platform, api, parent_fd)

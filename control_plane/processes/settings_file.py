@@ -28,9 +28,13 @@ def told(settings: Settings, sources: Sequence[SettingSource], arguments: Sequen
 
 
 def write(home: Home, document: dict[str, Any]) -> None:
-    """Where the console finds them; they say whose they are, so that nobody takes them for a later process's."""
+    """Where the console finds them; they say whose they are, so that nobody takes them for a later process's. Raises
+    OSError."""
     mine = {"pid": os.getpid(), "start_ticks": start_ticks(os.getpid())}
     draft = home.settings.with_name(f".{home.settings.name}.{os.getpid()}")
-    draft.touch(mode=0o600)
-    draft.write_text(json.dumps(mine | document, indent=1))
-    draft.replace(home.settings)
+    try:
+        draft.touch(mode=0o600)
+        draft.write_text(json.dumps(mine | document, indent=1))
+        draft.replace(home.settings)
+    finally:
+        draft.unlink(missing_ok=True)

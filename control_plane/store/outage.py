@@ -3,6 +3,7 @@ room."""
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
@@ -25,7 +26,9 @@ def cause_of(error: BaseException) -> str:
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether the database has no room: until somebody has made some, trying again makes nothing better."""
+    """Whether the database, or a file, has no room: until somebody has made some, trying again makes nothing better."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOSPC
     driver = error.orig if isinstance(error, DBAPIError) else None
     code, state = getattr(driver, "sqlite_errorcode", None), getattr(driver, "sqlstate", None)
     return code == sqlite3.SQLITE_FULL or state == _DISK_FULL

@@ -40,8 +40,9 @@ async def down(
     home = place.home
     grace_s = 0.0 if now else duration(grace, "--grace")
     running = home.running()
+    living = running or home.unannounced()
     left = home.leftovers()
-    parts = [f"control plane (pid {running.pid})"] if running else []
+    parts = [f"control plane (pid {living.pid})"] if living else []
     parts += [f"{entry.name} (pid {entry.pid})" for entry in left]
     if not parts:
         if not dry_run:

@@ -173,6 +173,19 @@ def test_down_ends_what_a_killed_control_plane_left(make_platform: MakePlatform)
     assert platform.run("down").stderr.startswith("nothing is running")
 
 
+def test_down_ends_a_platform_whose_state_was_lost(make_platform: MakePlatform) -> None:
+    platform = make_platform()
+    platform.up()
+    pid = platform.state["pid"]
+    (platform.home / "state.json").write_text("")
+    lost = platform.run("get", "workers", code=6)
+    assert f"(pid {pid}) says nowhere where it listens" in lost.stderr
+    assert f"control plane (pid {pid})" in platform.run("down", "--dry-run").stdout
+    platform.run("down")
+    assert start_ticks(pid) == 0
+    platform.nothing_left()
+
+
 def test_down_ends_a_platform_whose_control_plane_is_paused(make_platform: MakePlatform) -> None:
     platform = make_platform()
     platform.up()

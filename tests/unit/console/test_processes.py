@@ -132,6 +132,33 @@ async def test_stop_ends_what_is_left_and_its_engine_and_removes_the_records(
     assert not await stop(Home(home), grace_s=1.0)
 
 
+@pytest.fixture
+def control_plane(home: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """One by its command line; nothing in the home speaks of it."""
+    code = "import time; time.sleep(300)"
+    words = [sys.executable, "-c", code, "-m", "control_plane", "serve", "--home", str(home)]
+    process = subprocess.Popen(words, start_new_session=True)
+    yield process
+    process.kill()
+    process.wait()
+
+
+async def test_a_control_plane_whose_state_was_lost_is_found_and_ended_first(
+    home: Path, control_plane: subprocess.Popen[bytes]
+) -> None:
+    """It would begin again what is ended beside it."""
+    (home / "state.json").write_text("")
+    with pytest.raises(Unreachable, match=rf"\(pid {control_plane.pid}\) says nowhere where it listens") as told:
+        Home(home).target()
+    assert f"kill -9 {control_plane.pid}" in (told.value.hint or "")
+    said: list[str] = []
+    async with asyncio.timeout(LIMIT_S):
+        assert await stop(Home(home), grace_s=1.0, say=said.append)
+    assert control_plane.wait(LIMIT_S) == -signal.SIGTERM
+    assert said == [f"a control plane (pid {control_plane.pid}) without a readable state.json; asking it to end"]
+    assert Home(home).unannounced() is None
+
+
 async def test_a_process_that_ignores_sigterm_is_killed(
     home: Path, stubborn: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,6 +52,11 @@ def test_what_does_not(error: Exception) -> None:
     assert isinstance(told(error, "Get"), InternalError)
     with pytest.raises(type(error)):
         Patience().try_for(0.0, lambda: failing(error))
+
+
+def test_a_file_that_finds_no_room_is_a_full_disk() -> None:
+    assert is_full(OSError(errno.ENOSPC, "no room"))
+    assert not is_full(OSError(errno.EACCES, "no"))
 
 
 def full_sqlite(folder: Path) -> Exception:

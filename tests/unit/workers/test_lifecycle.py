@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -208,3 +209,17 @@ async def test_why_a_start_failed_is_announced_with_the_way_out(
     found, code = await live(Worker(scripted_spec(tmp_path)), lambda announcement: announcement.phase == "failed")
     assert code == EXIT_NOT_STARTED
     assert found.detail == "vLLM has no engine argument 'max_num_seqz' (hint: did you mean max_num_seqs?)"
+
+
+async def test_a_worker_that_finds_no_room_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(announcement: Announcement, path: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(Announcement, "save", full)
+    spec = scripted_spec(tmp_path)
+    assert await Worker(spec).live() == EXIT_NOT_STARTED
+    (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert record.__dict__["cause"] == f"the disk is full: no room for {spec.announce_path}"
+    assert record.exc_info is None
