@@ -24,7 +24,7 @@ from control_plane.contracts.fleet import RequestPhase
 class RequestsScreen(DeckScreen):
     hints = (("Enter", "open"), ("Space", "mark"), ("a", "running only"))
     order_hints = (("^x", "cancel"),)
-    BINDINGS: ClassVar[list[BindingType]] = [("a", "active", "")]
+    BINDINGS: ClassVar[list[BindingType]] = [("a", "active", ""), ("w", "why", "")]
 
     def __init__(self, route: Route) -> None:
         super().__init__(route)
@@ -70,6 +70,10 @@ class RequestsScreen(DeckScreen):
     def action_active(self) -> None:
         self._running_only = not self._running_only
         self.show(deck_of(self).view())
+
+    def action_why(self) -> None:
+        if self.table.current:
+            deck_of(self).go(Route("explain", self.table.current))
 
     def on_table_chosen(self, event: Table.Chosen) -> None:
         deck_of(self).go(Route("request", event.row_id))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
+from textual.binding import BindingType
 from textual.widget import Widget
 
 from console.tui.deck import deck_of
@@ -41,6 +43,7 @@ def share(height: int, workers: int) -> tuple[int, int, int, int]:
 class SystemScreen(DeckScreen):
     hints = (("Enter", "open"), ("Space", "mark"))
     order_hints = (("^d", "drain"), ("^o", "cordon"), ("^u", "uncordon"), ("^s", "scale"))
+    BINDINGS: ClassVar[list[BindingType]] = [("e", "engine", "")]
 
     def body(self) -> Iterator[Widget]:
         yield Lines(name="picture")
@@ -89,6 +92,10 @@ class SystemScreen(DeckScreen):
 
     def on_table_chosen(self, event: Table.Chosen) -> None:
         deck_of(self).go(Route("worker", event.row_id))
+
+    def action_engine(self) -> None:
+        if self.table.current:
+            deck_of(self).go(Route("engine", self.table.current))
 
     def filter(self, needle: str) -> None:
         self.table.filter(needle)

@@ -54,6 +54,16 @@ async def test_moving() -> None:
             assert table(seen, "workers").current == f"smollm2-{at + 1}", key
 
 
+async def test_a_row_leads_to_its_engine_and_to_why_it_went_there() -> None:
+    async with console(first=snapshot(requests=2)) as seen:
+        await seen.press("j", "e")
+        assert route(seen) == "engine/smollm2-2"
+        await seen.command("requests")
+        chosen = table(seen, "requests").current
+        await seen.press("w")
+        assert route(seen) == f"explain/{chosen}"
+
+
 async def test_enter_opens_and_escape_goes_back() -> None:
     async with console() as seen:
         await seen.press("j", "enter")
