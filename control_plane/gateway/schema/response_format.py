@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from control_plane.gateway.schema.strict_schema import check_followed
 from control_plane.gateway.schema.values import (
     Field,
     Schema,
@@ -69,6 +70,8 @@ def read_schema(at: str, value: Any) -> str:
             raise invalid(
                 f"{at}.schema", f"The schema is longer than {_MAX_SCHEMA} characters.", "string_above_max_length"
             )
+    if wrapper.get("strict"):
+        check_followed(f"{at}.schema", schema)
     return text
 
 
