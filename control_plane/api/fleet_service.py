@@ -10,6 +10,7 @@ from typing import Final
 
 from control_plane.api.answering import Context, told
 from control_plane.api.kept import Kept
+from control_plane.api.readable import readable
 from control_plane.api.routing_feed import RoutingFeed
 from control_plane.contracts.errors import InvalidRequest
 from control_plane.contracts.fleet import GatewayIdentity, Member, RouterEndpoint, RouterReport
@@ -68,7 +69,7 @@ class FleetService(operator_pb2_grpc.FleetServicer):
 
     async def _listen(self, session: Session, reports: AsyncIterator[pb.RouterReport]) -> None:
         async for wire in reports:
-            self._platform.routers.report(session, from_wire(wire, RouterReport))
+            self._platform.routers.report(session, from_wire(readable(wire), RouterReport))
 
     def _telling(self, session: Session, context: Context, writing: asyncio.Lock) -> set[asyncio.Task[None]]:
         """A gateway that asks routers hears where they are; whoever routes hears of workers, and how to choose."""
@@ -129,7 +130,7 @@ class FleetService(operator_pb2_grpc.FleetServicer):
 
 async def _hello(reports: AsyncIterator[pb.RouterReport]) -> GatewayIdentity:
     async for wire in reports:
-        identity = from_wire(wire, RouterReport).identity
+        identity = from_wire(readable(wire), RouterReport).identity
         if identity is not None and identity.id:
             return identity
         break

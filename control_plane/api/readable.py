@@ -17,8 +17,7 @@ _OURS = "/inferdeck."
 
 
 class Readable(grpc.aio.ServerInterceptor):
-    """Hands methods a request that cannot be read as None, which ``readable`` refuses for them. Streams of requests are
-    left as they are."""
+    """Hands methods a request that cannot be read as None, which ``readable`` refuses for them; each, in a stream."""
 
     async def intercept_service(
         self,
@@ -26,7 +25,7 @@ class Readable(grpc.aio.ServerInterceptor):
         handler_call_details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler[Any, Any] | None:
         handler: Any = await continuation(handler_call_details)
-        if handler is None or handler.request_streaming or not str(handler_call_details.method).startswith(_OURS):
+        if handler is None or not str(handler_call_details.method).startswith(_OURS):
             return handler  # type: ignore[no-any-return]
 
         def read(data: bytes) -> Any:

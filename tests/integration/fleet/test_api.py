@@ -15,6 +15,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 from console.client import OperatorClient
 from console.home import Target
 from control_plane.contracts.errors import DropReason, Forbidden, InvalidRequest, Unauthenticated
+from control_plane.contracts.v1 import operator_pb2 as pb
 from control_plane.contracts.wire.status import error_from
 from tests.integration.fleet.rig import Deck, contents
 
@@ -55,7 +56,9 @@ async def test_a_call_without_any_metadata_is_refused(deck: Deck) -> None:
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
-@pytest.mark.parametrize("method", ["Operator/GetSnapshot", "Operator/Cordon", "Operator/Watch", "Access/ListKeys"])
+@pytest.mark.parametrize(
+    "method", ["Operator/GetSnapshot", "Operator/Cordon", "Operator/Watch", "Access/ListKeys", "Fleet/Join"]
+)
 async def test_bytes_that_are_no_message_are_their_senders_fault(deck: Deck, method: str) -> None:
     key = (deck.home / "operator.key").read_text().strip()
     async with grpc.aio.insecure_channel(deck.state()["api_address"]) as channel:
@@ -67,6 +70,21 @@ async def test_bytes_that_are_no_message_are_their_senders_fault(deck: Deck, met
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert isinstance(error_from(caught.value), InvalidRequest)
     assert "Unexpected" not in deck.log("control-plane")
+
+
+async def test_so_are_those_that_come_after_a_routers_first_report(deck: Deck) -> None:
+    key = (deck.home / "operator.key").read_text().strip()
+    async with grpc.aio.insecure_channel(deck.state()["api_address"]) as channel:
+        join: Any = channel.stream_stream("/inferdeck.v1.Fleet/Join")
+        call = join(metadata=(("authorization", f"Bearer {key}"),))
+        await call.write(pb.RouterReport(identity=pb.GatewayIdentity(id="x")).SerializeToString())
+        updates = aiter(call)
+        await anext(updates)
+        await call.write(b"\xff\xff")
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            assert [update async for update in updates]
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "failed inside" not in str(caught.value.details())
 
 
 async def test_health_is_open_and_reflection_needs_the_key(deck: Deck) -> None:
