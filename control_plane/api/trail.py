@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from control_plane.api.caller import caller
 from control_plane.contracts.access import Actor
-from control_plane.contracts.errors import InferDeckError, RequestRefused
+from control_plane.contracts.errors import InferDeckError, RequestRefused, RequestTimeout
 from control_plane.contracts.fleet import ActionResult
 from control_plane.store import Audit
 
@@ -60,10 +60,9 @@ class Trail:
         done. What was refused was not done at all."""
         try:
             yield
-        except RequestRefused:
-            raise
         except BaseException as error:
-            if not dry_run:
+            refused = isinstance(error, RequestRefused) and not isinstance(error, RequestTimeout)
+            if not (dry_run or refused):
                 await self.left(action, target, before, {"ended": _ended(error)})
             raise
 

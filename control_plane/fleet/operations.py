@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from control_plane.contracts.errors import Conflict, InferDeckError, NotFound
+from control_plane.contracts.errors import Conflict, InferDeckError, NotFound, RequestTimeout
 from control_plane.contracts.failure import Failure
-from control_plane.contracts.fleet import ActionResult, DrainProgress, WorkerPhase
+from control_plane.contracts.fleet import ActionResult, DrainProgress, RequestView, WorkerPhase
 from control_plane.contracts.sleep import SLEEP_LEVELS
 from control_plane.fleet.actions import Forget, Keep, Retire, Start
 from control_plane.fleet.changes import Changes
@@ -117,7 +117,8 @@ class Operations:
         return ActionResult(True, f"pool/{pool} scaled from {before} to {replicas}", affected, touched)
 
     async def cancel(self, request_id: str, *, dry_run: bool = False) -> ActionResult:
-        """End a request wherever it is. One that has ended already is no error, one that never was is."""
+        """End a request wherever it is. One that has ended already is no error, one that never was is. Raises
+        RequestTimeout where it may run on, since what has it does not answer."""
         view = self._requests.find(request_id)
         if view is not None and not view.phase.active:
             return ActionResult(False, f"request/{request_id} has ended already")
@@ -125,13 +126,17 @@ class Operations:
             if view is None:
                 raise self._unknown_request(request_id)
             return ActionResult(True, f"would cancel request/{request_id}", (request_id,), 1)
-        outcome = await self._routers.cancel(request_id)
+        outcome, all_answered = await self._routers.cancel(request_id)
         cancelled = outcome.found and not outcome.already_ended
-        if not outcome.found:
-            cancelled = await self._abort(request_id)
-        if not cancelled and not outcome.already_ended and self._requests.find(request_id) is None:
-            raise self._unknown_request(request_id)
-        if not cancelled:
+        aborted = (not outcome.found or not all_answered) and await self._abort(request_id)
+        if not cancelled and (view := self._requests.find(request_id)) is not None and view.phase.active:
+            # A gateway hears its worker's end of it, late as it may be; a router's calls go on at the next router.
+            if view.router_id or not aborted:
+                raise self._not_cancelled(view)
+            cancelled = True
+        if not (cancelled or aborted):
+            if not outcome.already_ended and view is None:
+                raise self._unknown_request(request_id)
             return ActionResult(False, f"request/{request_id} has ended already")
         self._events.record("request_cancelled", f"request/{request_id}", "cancelled by an operator")
         return ActionResult(True, f"request/{request_id} cancelled", (request_id,), 1)
@@ -201,6 +206,12 @@ class Operations:
 
     def _in_flight(self, worker: Worker) -> int:
         return self._controller.in_flight(worker)
+
+    def _not_cancelled(self, view: RequestView) -> RequestTimeout:
+        holder = f"router/{view.router_id}" if view.router_id else f"gateway/{view.gateway_id}"
+        return RequestTimeout(
+            f"request/{view.id} may run on: {holder}, which has it, did not answer", hint="inferdeck get requests"
+        )
 
     def _unknown_request(self, request_id: str) -> NotFound:
         running = [view.id for view in self._requests.active()]

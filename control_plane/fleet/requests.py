@@ -36,7 +36,10 @@ class Requests:
             last = before.get(view.id)
             if view.worker_id and view.output_tokens > (last.output_tokens if last is not None else 0):
                 progressed.add(view.worker_id)
-            self._end([view])
+            if view.gateway_id == gateway_id or view.phase is RequestPhase.FINISHED:
+                self._over(view)
+            if not self._told(view):
+                self._end([view])
         self._active[gateway_id] = now
         return progressed
 
@@ -53,6 +56,19 @@ class Requests:
         """A router that was a process of its own is gone: the gateways take its requests to another one, and say of
         those that end with it."""
         self._active.pop(router_id, None)
+
+    def _over(self, ended: RequestView) -> None:
+        """Nobody has it any more, whatever a router that fell silent said of it last."""
+        for views in self._active.values():
+            if (view := views.get(ended.id)) is not None and view.gateway_id == ended.gateway_id:
+                del views[ended.id]
+
+    def _told(self, ended: RequestView) -> bool:
+        """Whether it is a cancel that was told already: a gateway ends what a silent router has, which comes back."""
+        what = (ended.phase, ended.id, ended.gateway_id, ended.arrival_unix)
+        return ended.phase is RequestPhase.CANCELLED and any(
+            what == (view.phase, view.id, view.gateway_id, view.arrival_unix) for view in self._ended
+        )
 
     def _end(self, requests: Sequence[RequestView]) -> None:
         self._ended.extend(requests)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -106,7 +107,7 @@ class Routers:
         self._on_progress = on_progress
         self._on_limit_store = on_limit_store
         self._sessions: dict[str, Session] = {}
-        self._asked: dict[str, dict[str, asyncio.Future[CancelOutcome]]] = {}
+        self._asked: list[tuple[str, dict[str, asyncio.Future[CancelOutcome]]]] = []
         self.questions = Questions()
 
     def all(self) -> tuple[Session, ...]:
@@ -144,9 +145,10 @@ class Routers:
         for worker_id in progressed | report.itl.keys() | report.ttft.keys():
             self._on_progress(worker_id)
         for outcome in report.cancels:
-            answer = self._asked.get(outcome.request_id, {}).get(session.identity.id)
-            if answer is not None and not answer.done():
-                answer.set_result(outcome)
+            for request_id, asked in self._asked:
+                answer = asked.get(session.identity.id) if request_id == outcome.request_id else None
+                if answer is not None and not answer.done():
+                    answer.set_result(outcome)
         self.questions.heard(session.identity.id, report.answers)
         self._changes.bump()
 
@@ -178,29 +180,38 @@ class Routers:
             if session.left_at is not None and now - session.left_at > REJOIN_S:
                 self.lost(session.identity.id)
 
-    async def cancel(self, request_id: str) -> CancelOutcome:
-        """Ask every joined router to cancel a request; found if one of them had it."""
-        loop = asyncio.get_running_loop()
-        joined = [session for session in self._sessions.values() if session.joined]
-        asked = self._asked.setdefault(request_id, {})
-        for session in joined:
-            asked.setdefault(session.identity.id, loop.create_future())
-            session.cancels.put_nowait(request_id)
-        waiting = {asked[session.identity.id] for session in joined}
-        found = already_ended = False
+    async def cancel(self, request_id: str) -> tuple[CancelOutcome, bool]:
+        """Ask all that have joined to cancel a request; found if one of them had it. Where it is not cancelled and some
+        do not answer in time, the others are asked once more: by then a gateway knows which routers are silent, and
+        ends what those have. Also returns whether all have answered, or need not."""
+        asked: dict[str, asyncio.Future[CancelOutcome]] = {}
+        self._asked.append((request_id, asked))
         try:
-            async with asyncio.timeout(CANCEL_TIMEOUT_S):
-                while waiting and not found:
-                    done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                    for answer in done:
-                        if not answer.cancelled():
-                            found = found or answer.result().found
-                            already_ended = already_ended or answer.result().already_ended
-        except TimeoutError:
-            pass
+            await self._ask(request_id, asked, self._joined())
+            outcome, silent = _outcome(request_id, asked), {name for name, answer in asked.items() if not answer.done()}
+            if _cancelled(outcome) or not silent:
+                return outcome, True
+            await self._ask(request_id, asked, [each for each in self._joined() if each.identity.id not in silent])
+            return _outcome(request_id, asked), False
         finally:
-            self._asked.pop(request_id, None)
-        return CancelOutcome(request_id, found, already_ended)
+            self._asked = [each for each in self._asked if each[1] is not asked]
+
+    async def _ask(
+        self, request_id: str, asked: dict[str, asyncio.Future[CancelOutcome]], sessions: Iterable[Session]
+    ) -> None:
+        """Until all of these have answered or one has cancelled it, or the time is over."""
+        owed: set[asyncio.Future[CancelOutcome]] = set()
+        for session in sessions:
+            asked[session.identity.id] = asyncio.get_running_loop().create_future()
+            owed.add(asked[session.identity.id])
+            session.cancels.put_nowait(request_id)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CANCEL_TIMEOUT_S):
+                while owed and not _cancelled(_outcome(request_id, asked)):
+                    _, owed = await asyncio.wait(owed, return_when=asyncio.FIRST_COMPLETED)
+
+    def _joined(self) -> list[Session]:
+        return [session for session in self._sessions.values() if session.joined]
 
     def _gone(self, session: Session) -> int:
         if session.is_router:
@@ -212,10 +223,21 @@ class Routers:
         session.left_at = time.monotonic()
         session.cancels.put_nowait(None)
         self.questions.left(session.identity.id)
-        for answers in self._asked.values():
+        for _, answers in self._asked:
             answer = answers.get(session.identity.id)
             if answer is not None and not answer.done():
                 answer.cancel()
+
+
+def _outcome(request_id: str, asked: dict[str, asyncio.Future[CancelOutcome]]) -> CancelOutcome:
+    """Of those that have answered: one that gave it up says that it has ended, though it goes on at another."""
+    told = [answer.result() for answer in asked.values() if answer.done() and not answer.cancelled()]
+    found = any(each.found for each in told)
+    return CancelOutcome(request_id, found, found and not any(map(_cancelled, told)))
+
+
+def _cancelled(outcome: CancelOutcome) -> bool:
+    return outcome.found and not outcome.already_ended
 
 
 def _merged(parts: Iterable[Histogram]) -> Histogram:

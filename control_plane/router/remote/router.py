@@ -193,9 +193,13 @@ class RemoteRouter:
                     self._drop(link)
 
     def cancel(self, request_id: str) -> CancelOutcome:
-        """An operator ends a request. What a router has, it is told of itself."""
-        for call in self._queue:
+        """An operator ends a request. What a router has, it is told of itself; one that is silent does not hear it, and
+        what it has would go on at the next."""
+        silent = (link for link in self._links.values() if link.standing.missed)
+        for call in (*self._queue, *(call for link in silent for call in link.calls.values())):
             if call.call.request_id == request_id:
+                if call.link is not None:
+                    call.link.withdraw(call, DropReason.REQUEST_CANCELLED, None)
                 self._fail(call, refusals.cancelled_by_operator(), RequestPhase.CANCELLED)
                 return CancelOutcome(request_id, found=True)
         return CancelOutcome(request_id, found=False)

@@ -96,6 +96,37 @@ async def test_the_next_control_plane_adopts_them_and_streams_go_on(make_deck: M
     assert await deck.stop() == 0
 
 
+async def test_what_is_cancelled_at_a_router_that_hangs_stays_cancelled(make_deck: MakeDeck) -> None:
+    deck = make_deck(replicas=1, config=THREE)
+    await deck.start()
+    before = await deck.until(routers_ready)
+    stream = asyncio.create_task(deck.stream(tokens=900, delay_s=0.05))
+    busy = await deck.until(
+        lambda snapshot: (
+            [view.phase for view in snapshot.requests] == [RequestPhase.DECODING]
+            and bool(snapshot.requests[0].router_id)
+        )
+    )
+    (request,) = busy.requests
+    hung = next(router for router in before.routers if router.id == request.router_id)
+    os.kill(hung.pid, signal.SIGSTOP)
+    try:
+        async with deck.operator() as operator:
+            done = await operator.cancel(request.id)
+            assert (done.changed, done.message) == (True, f"request/{request.id} cancelled")
+            events = await stream
+            assert events[-1]["error"]["code"] == "request_cancelled"
+            again = await operator.cancel(request.id)
+            assert (again.changed, again.message) == (False, f"request/{request.id} has ended already")
+        seen = await deck.until(lambda snapshot: not any(view.in_flight for view in snapshot.workers))
+        assert [view.phase for view in seen.requests] == [RequestPhase.CANCELLED]
+    finally:
+        os.kill(hung.pid, signal.SIGCONT)
+    after = await deck.until(lambda snapshot: routers_ready(snapshot) and quiet(snapshot))
+    assert [view.phase for view in after.requests] == [RequestPhase.CANCELLED]
+    assert await deck.stop() == 0
+
+
 async def figures_of(url: str, verify: ssl.SSLContext | bool = True) -> dict[str, float]:
     """What a router tells those who read its figures, by name and labels."""
     async with httpx.AsyncClient(verify=verify, trust_env=False, timeout=60) as http:

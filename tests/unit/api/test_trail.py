@@ -14,7 +14,7 @@ import pytest
 from control_plane.api.caller import Caller, enter
 from control_plane.api.trail import Trail
 from control_plane.contracts.access import Actor, Role
-from control_plane.contracts.errors import Conflict, Unavailable, WorkerLost
+from control_plane.contracts.errors import Conflict, RequestTimeout, Unavailable, WorkerLost
 from control_plane.contracts.fleet import ActionResult
 from control_plane.store import Audit
 
@@ -73,6 +73,7 @@ async def test_each_write_is_stored_with_its_end() -> None:
     assert await ends(result(False)) == []
     assert await ends(result(True), dry_run=True) == []
     assert await ends(raising(Conflict("requests run"))) == [], "nothing was done"
+    assert await ends(raising(RequestTimeout("may run on"))) == [{"ended": "may run on"}]
     assert await ends(raising(Unavailable("gave up after 600 s"))) == [{"ended": "gave up after 600 s"}]
     assert await ends(raising(WorkerLost("no memory"))) == [{"ended": "no memory"}]
     assert await ends(raising(OSError("secret"))) == [{"ended": "OSError"}]

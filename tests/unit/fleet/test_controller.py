@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from control_plane.contracts.errors import NotFound
+from control_plane.contracts.errors import NotFound, RequestTimeout
+from control_plane.contracts.fleet import RequestPhase, RequestView
 from control_plane.contracts.worker import Load, WorkerInfo, WorkerState
 from control_plane.contracts.worker_spec import Announcement, WorkerSpec
 from control_plane.fleet import controller as controlling
@@ -24,6 +25,7 @@ from control_plane.fleet.launcher.process import Process
 from control_plane.fleet.operations import Operations
 from control_plane.fleet.pools import Pools
 from control_plane.fleet.requests import Requests
+from control_plane.fleet.routers import Routers
 from control_plane.fleet.state import LOST_STOP_S, PoolTarget, Stage
 from control_plane.fleet.worker import Worker
 from control_plane.settings import Home, PoolSettings
@@ -240,6 +242,31 @@ async def test_nobody_is_cordoned_for_a_worker_that_left_meanwhile(
     assert not workers["p-1"].cordoned
     assert not stand.controller._cordoned
     assert stand.pools._store.cordoned() == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("router_id", "aborted", "cancelled"),
+    [("r1", True, False), ("r1", False, False), ("", True, True), ("", False, False)],
+)
+async def test_what_may_run_on_is_not_told_as_cancelled(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch, router_id: str, aborted: bool, cancelled: bool
+) -> None:
+    """Nobody who has joined answers for it: a gateway hears its worker's end of it, a router's goes on at the next."""
+    requests = Requests()
+    requests.report(router_id or "g1", [RequestView("q", "g1", "m", RequestPhase.DECODING, router_id=router_id)], [])
+    routers = Routers(requests, stand.changes, lambda worker_id: None)
+    operations = Operations(stand.controller, stand.pools, stand.events, requests, routers, stand.changes)
+
+    async def abort(request_id: str) -> bool:
+        return aborted
+
+    monkeypatch.setattr(operations, "_abort", abort)
+    if cancelled:
+        assert (await operations.cancel("q")).changed
+    else:
+        with pytest.raises(RequestTimeout, match="request/q may run on"):
+            await operations.cancel("q")
+    assert [event.kind for event in stand.events.recent(9)] == ["request_cancelled"] * cancelled
 
 
 async def test_workers_are_not_judged_by_a_silence_in_which_nobody_listened(

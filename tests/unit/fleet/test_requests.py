@@ -31,6 +31,27 @@ def test_a_report_replaces_the_gateways_last_one_and_no_others() -> None:
     assert requests.in_flight() == {}
 
 
+def test_what_a_gateway_ends_no_silent_router_has_and_its_cancel_is_told_once() -> None:
+    told: list[RequestView] = []
+    requests = Requests(told.extend)
+    requests.report("r1", [view("a"), view("a2")], [])
+    requests.report("r2", [view("a", gateway_id="g2")], [])
+    cancelled = view("a", worker_id="", phase=RequestPhase.CANCELLED)
+    requests.report("g1", [], [cancelled])
+    assert [(each.id, each.gateway_id) for each in requests.active()] == [("a2", "g1"), ("a", "g2")]
+    requests.report("r1", [view("a2")], [view("a", phase=RequestPhase.CANCELLED)])
+    assert list(requests.ended()) == told == [cancelled]
+    requests.report("r3", [], [view("a2", phase=RequestPhase.FINISHED)])
+    assert [each.gateway_id for each in requests.active()] == ["g2"]
+
+
+def test_what_one_router_gave_up_may_go_on_at_another() -> None:
+    requests = Requests()
+    requests.report("r2", [view("a")], [])
+    requests.report("r1", [], [view("a", phase=RequestPhase.CANCELLED, reason="gateway_lost")])
+    assert [each.id for each in requests.active()] == ["a"]
+
+
 def test_a_queued_request_counts_on_no_worker() -> None:
     requests = Requests()
     requests.report("g1", [view("a", worker_id="", phase=RequestPhase.QUEUED)], [])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from control_plane.contracts.fleet import (
+    CancelOutcome,
     GatewayIdentity,
     Member,
     RequestPhase,
@@ -15,12 +17,13 @@ from control_plane.contracts.fleet import (
     RouterEndpoint,
     RouterReport,
 )
+from control_plane.fleet import routers as routers_module
 from control_plane.fleet.changes import Changes
 from control_plane.fleet.events import Events
 from control_plane.fleet.members import MemberProcess
 from control_plane.fleet.requests import Requests
 from control_plane.fleet.router_processes import RouterProcesses
-from control_plane.fleet.routers import Routers
+from control_plane.fleet.routers import Routers, Session
 from control_plane.settings import Home, RouterSettings
 from control_plane.store import Database, EventLog
 
@@ -96,3 +99,29 @@ async def test_one_that_listens_elsewhere_than_the_settings_say_is_not_taken_ove
     assert made.fits(MemberProcess("r2", url), {"certificate": certificate}) is fits
     await events.close()
     database.close()
+
+
+async def answered(routers: Routers, session: Session, outcome: CancelOutcome) -> None:
+    assert await session.cancels.get() == "q"
+    routers.report(session, RouterReport(cancels=(outcome,)))
+
+
+async def test_those_that_answer_are_asked_again_where_one_does_not(
+    routers: Routers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By then a gateway knows that the router is silent."""
+    monkeypatch.setattr(routers_module, "CANCEL_TIMEOUT_S", 0.05)
+    silent, front = routers.join(ROUTER), routers.join(replace(GATEWAY, kind=Member.FRONT))
+    asked = asyncio.create_task(routers.cancel("q"))
+    await answered(routers, front, CancelOutcome("q", found=False))
+    await answered(routers, front, CancelOutcome("q", found=True))
+    assert await asked == (CancelOutcome("q", found=True), False)
+    assert silent.cancels.qsize() == 1
+
+
+async def test_a_router_that_gave_it_up_does_not_answer_for_the_one_that_has_it(routers: Routers) -> None:
+    former, now = routers.join(ROUTER), routers.join(replace(ROUTER, id="r2"))
+    asked = asyncio.create_task(routers.cancel("q"))
+    await answered(routers, former, CancelOutcome("q", found=True, already_ended=True))
+    await answered(routers, now, CancelOutcome("q", found=True))
+    assert await asked == (CancelOutcome("q", found=True), True)

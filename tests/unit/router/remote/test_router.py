@@ -9,8 +9,16 @@ from random import Random
 import pytest
 
 from control_plane.contracts.call import RoutedCall
-from control_plane.contracts.errors import InternalError
-from control_plane.contracts.fleet import GatewayIdentity, GatewayStats, ModelView, RouterEndpoint, RouterSet
+from control_plane.contracts.errors import InternalError, RequestCancelled
+from control_plane.contracts.fleet import (
+    CancelOutcome,
+    GatewayIdentity,
+    GatewayStats,
+    ModelView,
+    RequestPhase,
+    RouterEndpoint,
+    RouterSet,
+)
 from control_plane.contracts.wire.routed import catalogue_to_wire
 from control_plane.contracts.worker import Sampling
 from control_plane.router.remote import router as router_module
@@ -138,3 +146,22 @@ async def test_one_that_cannot_be_sent_keeps_none_behind_it_waiting(
     assert good.link is other
     assert good_sink.error is None
     assert len(router._queue) == 0
+
+
+async def test_an_operator_ends_what_a_silent_router_has_and_what_another_has_it_ends_itself(
+    router: RemoteRouter,
+) -> None:
+    ((call, sink),) = submitted(router, 1)
+    link = call.link
+    assert link is not None
+    assert router.cancel("0") == CancelOutcome("0", found=False)
+    assert (call.link, sink.error) == (link, None)
+    link.standing.missed = 1
+    assert router.cancel("0") == CancelOutcome("0", found=True)
+    assert isinstance(sink.error, RequestCancelled)
+    assert not link.calls
+    assert call.link is None
+    assert [(view.id, view.phase) for view in router.account().ended] == [("0", RequestPhase.CANCELLED)]
+    router.link_down(link, "gone")
+    assert len(router._queue) == 0
+    assert router.cancel("0") == CancelOutcome("0", found=False)
