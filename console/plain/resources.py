@@ -269,11 +269,11 @@ def _reported(
 
 
 def router_status(router: RouterView) -> str:
-    return "draining" if router.draining else "ready" if router.ready else "not ready"
+    return "lost" if router.lost else "draining" if router.draining else "ready" if router.ready else "not ready"
 
 
 def _router_style(router: RouterView) -> str:
-    return "watch" if router.draining else "good" if router.ready else "bad"
+    return "watch" if router.draining and not router.lost else "good" if router.ready else "bad"
 
 
 def limits_of(gateway: GatewayView) -> str:
@@ -286,7 +286,7 @@ def _limits_style(gateway: GatewayView) -> str | None:
 
 
 def gateway_status(gateway: GatewayView) -> str:
-    status = "ready" if gateway.ready else "not ready"
+    status = "lost" if gateway.lost else "ready" if gateway.ready else "not ready"
     return f"{status}, limit store down" if gateway.limit_store == "down" else status
 
 

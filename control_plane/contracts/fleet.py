@@ -129,6 +129,7 @@ class GatewayView:
     cpu_s: float = 0.0
     reserved_tokens: int = 0
     limit_store: str = ""
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +150,7 @@ class RouterView:
     rss_bytes: int = 0
     cpu_s: float = 0.0
     draining: bool = False
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from control_plane.fleet.pools import Pools
 from control_plane.fleet.requests import Requests
 from control_plane.fleet.router_client import router_state
 from control_plane.fleet.router_processes import RouterProcesses
-from control_plane.fleet.routers import Routers
+from control_plane.fleet.routers import Routers, Session
 from control_plane.fleet.snapshots import Snapshots
 from control_plane.fleet.span_export import SpanExport, check_installed
 from control_plane.fleet.timelines import Timelines
@@ -74,7 +74,9 @@ class Platform:
             store.cordoned(),
             str(self._keyring.peer(Peer.CONTROL_PLANE)),
         )
-        self.routers = Routers(self.requests, self.changes, self.controller.progressed, self._limit_store)
+        self.routers = Routers(
+            self.requests, self.changes, self.controller.progressed, self._limit_store, self._silence
+        )
         self.gateways = Gateways(
             settings.gateway,
             home,
@@ -219,6 +221,14 @@ class Platform:
             self.events.record("limit_store_down", f"gateway/{gateway_id}", message, "error")
         else:
             self.events.record("limit_store_up", f"gateway/{gateway_id}", "the store of rate limits answers again")
+
+    def _silence(self, session: Session) -> None:
+        noun, name = "router" if session.is_router else "gateway", session.identity.id
+        if session.lost:
+            message = "has joined and reports nothing any more: its process hangs"
+            self.events.record(f"{noun}_lost", f"{noun}/{name}", message, "error")
+        else:
+            self.events.record(f"{noun}_back", f"{noun}/{name}", "reports again")
 
     def _remove_drafts(self) -> None:
         """Half-written files of processes that were killed while they wrote."""

@@ -29,6 +29,10 @@ from control_plane.fleet.questions import Questions
 from control_plane.fleet.requests import Requests
 
 CANCEL_TIMEOUT_S: Final = 3.0
+LOST_TURNS: Final = 10
+"""Turns of ``expire``, one a second, without a report, where one comes every second or two: its process hangs. Turns,
+so that a control plane that stood still itself does not take that for silence."""
+
 REJOIN_S: Final = 10.0
 """How long the requests of a router whose stream broke are believed to run on."""
 
@@ -40,13 +44,14 @@ _RATE_S: Final = 5.0
 @dataclass(slots=True)
 class Session:
     """One router, from its hello on. ``cancels`` are the request ids that it is to be told; None ends it.
-    ``questions`` are those that it is to answer with a report. ``kv_beliefs``: by worker id, what it said last of what
-    its prefix index holds."""
+    ``missed`` counts turns without a report. ``questions`` are those that it is to answer with a report.
+    ``kv_beliefs``: by worker id, what it said last of what its prefix index holds."""
 
     identity: GatewayIdentity
     stats: GatewayStats = field(default_factory=GatewayStats)
     report_unix: float = 0.0
     left_at: float | None = None
+    missed: int = 0
     cancels: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
     questions: asyncio.Queue[DecisionQuestion] = field(default_factory=asyncio.Queue)
     kv_beliefs: dict[str, KvBelief] = field(default_factory=dict)
@@ -56,6 +61,11 @@ class Session:
     @property
     def joined(self) -> bool:
         return self.left_at is None
+
+    @property
+    def lost(self) -> bool:
+        """Whether it has fallen silent, though its stream stands."""
+        return self.joined and self.missed >= LOST_TURNS
 
     @property
     def is_router(self) -> bool:
@@ -93,7 +103,7 @@ class Session:
 
 class Routers:
     """``on_progress`` is told of workers whose tokens reached a router, ``on_limit_store`` of gateways whose store of
-    limits came or went: "up" or "down"."""
+    limits came or went: "up" or "down", ``on_silence`` of members that fell silent, or report again."""
 
     def __init__(
         self,
@@ -101,11 +111,13 @@ class Routers:
         changes: Changes,
         on_progress: Callable[[str], None],
         on_limit_store: Callable[[str, str], None] = lambda gateway_id, state: None,
+        on_silence: Callable[[Session], None] = lambda session: None,
     ) -> None:
         self._requests = requests
         self._changes = changes
         self._on_progress = on_progress
         self._on_limit_store = on_limit_store
+        self._on_silence = on_silence
         self._sessions: dict[str, Session] = {}
         self._asked: list[tuple[str, dict[str, asyncio.Future[CancelOutcome]]]] = []
         self.questions = Questions()
@@ -127,6 +139,8 @@ class Routers:
                 self._gone(old)
         session = Session(identity, report_unix=time.time())
         self._sessions[identity.id] = session
+        if old is not None and old.missed >= LOST_TURNS and old.identity.pid == identity.pid:
+            self._on_silence(session)
         self._changes.bump()
         return session
 
@@ -135,6 +149,9 @@ class Routers:
             return
         now = time.monotonic()
         session.report_unix = time.time()
+        was_lost, session.missed = session.lost, 0
+        if was_lost:
+            self._on_silence(session)
         before = session.stats.limit_store
         session.measure(now, report)
         if (state := session.stats.limit_store) != before and "down" in (before, state):
@@ -175,8 +192,13 @@ class Routers:
         )
 
     def expire(self, now: float) -> None:
-        """Give up on routers that left long ago."""
+        """Give up on routers that left long ago, and see which of the others are silent. Once a second."""
         for session in self.all():
+            if session.joined:
+                session.missed += 1
+                if session.missed == LOST_TURNS:
+                    self._on_silence(session)
+                    self._changes.bump()
             if session.left_at is not None and now - session.left_at > REJOIN_S:
                 self.lost(session.identity.id)
 

@@ -196,7 +196,7 @@ def _gateway_view(gateway_id: str, pid: int, url: str, session: Session | None, 
         id=gateway_id,
         pid=pid,
         url=url or session.identity.url,
-        ready=session.joined and stats.ready,
+        ready=session.joined and stats.ready and not session.lost,
         started_unix=session.identity.started_unix,
         report_unix=session.report_unix,
         in_flight=stats.in_flight,
@@ -209,6 +209,7 @@ def _gateway_view(gateway_id: str, pid: int, url: str, session: Session | None, 
         cpu_s=stats.cpu_s,
         reserved_tokens=stats.reserved_tokens,
         limit_store=stats.limit_store,
+        lost=session.lost,
     )
 
 
@@ -220,7 +221,7 @@ def _router_view(router_id: str, pid: int, address: str, session: Session | None
         id=router_id,
         pid=pid,
         address=address or session.identity.url,
-        ready=session.joined and stats.ready,
+        ready=session.joined and stats.ready and not session.lost,
         started_unix=session.identity.started_unix,
         report_unix=session.report_unix,
         in_flight=stats.in_flight,
@@ -231,4 +232,5 @@ def _router_view(router_id: str, pid: int, address: str, session: Session | None
         rss_bytes=stats.rss_bytes,
         cpu_s=stats.cpu_s,
         draining=stats.draining,
+        lost=session.lost,
     )

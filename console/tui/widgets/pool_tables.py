@@ -85,14 +85,16 @@ def _queue(pool: Pool, at: Context) -> Spans:
 def _gateway_state(gateway: GatewayView, at: Context) -> Spans:
     if gateway.ready:
         return [(f"{at.look.glyphs.ready} ready", at.look.palette.good)]
-    return [(f"{at.look.glyphs.failed} not ready", at.look.palette.bad)]
+    return [(f"{at.look.glyphs.failed} {'lost' if gateway.lost else 'not ready'}", at.look.palette.bad)]
 
 
 def _router_state(router: RouterView, at: Context) -> Spans:
     palette, glyphs = at.look.palette, at.look.glyphs
-    if router.draining:
+    if router.ready and not router.draining:
+        return [(f"{glyphs.ready} ready", palette.good)]
+    if router.draining and not router.lost:
         return [(f"{glyphs.starting} draining", palette.watch)]
-    return [(f"{glyphs.ready} ready", palette.good)] if router.ready else [(f"{glyphs.failed} not ready", palette.bad)]
+    return [(f"{glyphs.failed} {'lost' if router.lost else 'not ready'}", palette.bad)]
 
 
 def _told(router: RouterView, text: str, at: Context) -> Spans:

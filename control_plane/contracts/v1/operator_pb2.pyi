@@ -206,7 +206,7 @@ class Latency(_message.Message):
     def __init__(self, window_s: _Optional[float] = ..., ttft_count: _Optional[int] = ..., ttft_p50: _Optional[float] = ..., ttft_p99: _Optional[float] = ..., itl_count: _Optional[int] = ..., itl_p50: _Optional[float] = ..., itl_p99: _Optional[float] = ...) -> None: ...
 
 class GatewayView(_message.Message):
-    __slots__ = ("id", "pid", "url", "ready", "started_unix", "report_unix", "in_flight", "queued", "requests_total", "responses", "latency", "tokens_per_s", "rss_bytes", "cpu_s", "reserved_tokens", "limit_store")
+    __slots__ = ("id", "pid", "url", "ready", "started_unix", "report_unix", "in_flight", "queued", "requests_total", "responses", "latency", "tokens_per_s", "rss_bytes", "cpu_s", "reserved_tokens", "limit_store", "lost")
     class ResponsesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -230,6 +230,7 @@ class GatewayView(_message.Message):
     CPU_S_FIELD_NUMBER: _ClassVar[int]
     RESERVED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     LIMIT_STORE_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
     id: str
     pid: int
     url: str
@@ -246,10 +247,11 @@ class GatewayView(_message.Message):
     cpu_s: float
     reserved_tokens: int
     limit_store: str
-    def __init__(self, id: _Optional[str] = ..., pid: _Optional[int] = ..., url: _Optional[str] = ..., ready: _Optional[bool] = ..., started_unix: _Optional[float] = ..., report_unix: _Optional[float] = ..., in_flight: _Optional[int] = ..., queued: _Optional[int] = ..., requests_total: _Optional[int] = ..., responses: _Optional[_Mapping[int, int]] = ..., latency: _Optional[_Union[Latency, _Mapping]] = ..., tokens_per_s: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., cpu_s: _Optional[float] = ..., reserved_tokens: _Optional[int] = ..., limit_store: _Optional[str] = ...) -> None: ...
+    lost: bool
+    def __init__(self, id: _Optional[str] = ..., pid: _Optional[int] = ..., url: _Optional[str] = ..., ready: _Optional[bool] = ..., started_unix: _Optional[float] = ..., report_unix: _Optional[float] = ..., in_flight: _Optional[int] = ..., queued: _Optional[int] = ..., requests_total: _Optional[int] = ..., responses: _Optional[_Mapping[int, int]] = ..., latency: _Optional[_Union[Latency, _Mapping]] = ..., tokens_per_s: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., cpu_s: _Optional[float] = ..., reserved_tokens: _Optional[int] = ..., limit_store: _Optional[str] = ..., lost: _Optional[bool] = ...) -> None: ...
 
 class RouterView(_message.Message):
-    __slots__ = ("id", "pid", "address", "ready", "started_unix", "report_unix", "in_flight", "queued", "requests_total", "latency", "tokens_per_s", "rss_bytes", "cpu_s", "draining")
+    __slots__ = ("id", "pid", "address", "ready", "started_unix", "report_unix", "in_flight", "queued", "requests_total", "latency", "tokens_per_s", "rss_bytes", "cpu_s", "draining", "lost")
     ID_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -264,6 +266,7 @@ class RouterView(_message.Message):
     RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
     CPU_S_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
     id: str
     pid: int
     address: str
@@ -278,7 +281,8 @@ class RouterView(_message.Message):
     rss_bytes: int
     cpu_s: float
     draining: bool
-    def __init__(self, id: _Optional[str] = ..., pid: _Optional[int] = ..., address: _Optional[str] = ..., ready: _Optional[bool] = ..., started_unix: _Optional[float] = ..., report_unix: _Optional[float] = ..., in_flight: _Optional[int] = ..., queued: _Optional[int] = ..., requests_total: _Optional[int] = ..., latency: _Optional[_Union[Latency, _Mapping]] = ..., tokens_per_s: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., cpu_s: _Optional[float] = ..., draining: _Optional[bool] = ...) -> None: ...
+    lost: bool
+    def __init__(self, id: _Optional[str] = ..., pid: _Optional[int] = ..., address: _Optional[str] = ..., ready: _Optional[bool] = ..., started_unix: _Optional[float] = ..., report_unix: _Optional[float] = ..., in_flight: _Optional[int] = ..., queued: _Optional[int] = ..., requests_total: _Optional[int] = ..., latency: _Optional[_Union[Latency, _Mapping]] = ..., tokens_per_s: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., cpu_s: _Optional[float] = ..., draining: _Optional[bool] = ..., lost: _Optional[bool] = ...) -> None: ...
 
 class ModelView(_message.Message):
     __slots__ = ("name", "pool", "source", "max_context", "ready_workers", "engine", "price_per_hour", "kind", "leads_to", "targets", "fallback")

@@ -120,10 +120,13 @@ async def test_what_is_cancelled_at_a_router_that_hangs_stays_cancelled(make_dec
             assert (again.changed, again.message) == (False, f"request/{request.id} has ended already")
         seen = await deck.until(lambda snapshot: not any(view.in_flight for view in snapshot.workers))
         assert [view.phase for view in seen.requests] == [RequestPhase.CANCELLED]
+        told = await deck.until(lambda snapshot: any(router.lost for router in snapshot.routers))
+        assert [(router.id == hung.id, router.ready) for router in told.routers if router.lost] == [(True, False)]
     finally:
         os.kill(hung.pid, signal.SIGCONT)
     after = await deck.until(lambda snapshot: routers_ready(snapshot) and quiet(snapshot))
     assert [view.phase for view in after.requests] == [RequestPhase.CANCELLED]
+    assert kinds(after, f"router/{hung.id}")[-2:] == ["router_lost", "router_back"]
     assert await deck.stop() == 0
 
 

@@ -23,7 +23,7 @@ from control_plane.fleet.events import Events
 from control_plane.fleet.members import MemberProcess
 from control_plane.fleet.requests import Requests
 from control_plane.fleet.router_processes import RouterProcesses
-from control_plane.fleet.routers import Routers, Session
+from control_plane.fleet.routers import LOST_TURNS, Routers, Session
 from control_plane.settings import Home, RouterSettings
 from control_plane.store import Database, EventLog
 
@@ -125,3 +125,28 @@ async def test_a_router_that_gave_it_up_does_not_answer_for_the_one_that_has_it(
     await answered(routers, former, CancelOutcome("q", found=True, already_ended=True))
     await answered(routers, now, CancelOutcome("q", found=True))
     assert await asked == (CancelOutcome("q", found=True), True)
+
+
+def test_one_that_reports_nothing_any_more_is_lost_until_it_does(requests: Requests) -> None:
+    told: list[tuple[str, bool]] = []
+    routers = Routers(
+        requests, Changes(), lambda worker_id: None, on_silence=lambda each: told.append((each.identity.id, each.lost))
+    )
+    hung, lively = routers.join(ROUTER), routers.join(GATEWAY)
+
+    def turn(count: int) -> None:
+        for _ in range(count):
+            routers.expire(0.0)
+            routers.report(lively, RouterReport())
+
+    turn(LOST_TURNS - 1)
+    assert not hung.lost
+    turn(LOST_TURNS)
+    assert (hung.lost, lively.lost, told) == (True, False, [("r1", True)])
+    routers.report(hung, RouterReport())
+    assert (hung.lost, told[1:]) == (False, [("r1", False)])
+    turn(LOST_TURNS)
+    routers.leave(hung)
+    turn(LOST_TURNS)
+    assert not routers.join(ROUTER).lost
+    assert told[2:] == [("r1", True), ("r1", False)]
