@@ -130,9 +130,7 @@ class Platform:
 
     def start(self) -> None:
         """Make what is there what is wanted, from now on. ``find`` comes before."""
-        for pool, (replicas, configured) in self.pools.scaled().items():
-            message = f"{replicas} replicas, as it was scaled to; its settings say {configured}"
-            self.events.record("scaled", f"pool/{pool}", message)
+        self._tell_of_scales()
         self.router_processes.start()
         self.gateways.start()
         self._tasks.keep(self.controller.run, "controller")
@@ -221,6 +219,11 @@ class Platform:
             self.events.record("limit_store_down", f"gateway/{gateway_id}", message, "error")
         else:
             self.events.record("limit_store_up", f"gateway/{gateway_id}", "the store of rate limits answers again")
+
+    def _tell_of_scales(self) -> None:
+        for pool, (replicas, configured) in self.pools.scaled().items():
+            message = f"{replicas} replicas, as it was scaled to; its settings say {configured}"
+            self.events.record("scaled", f"pool/{pool}", message)
 
     def _silence(self, session: Session) -> None:
         noun, name = "router" if session.is_router else "gateway", session.identity.id

@@ -245,7 +245,8 @@ async def test_each_way_not_to_be_trusted_is_told_by_its_name(
 
 async def test_the_home_s_own_certificate_is_renewed_at_home(deck: Deck, keyring: Keyring, tmp_path: Path) -> None:
     address = deck.state()["api_address"]
-    own = Target(address, "op-inferdeck-x", "~/.inferdeck", _credentials(keyring, "expired", tmp_path))
+    credentials = _credentials(keyring, "expired", tmp_path)
+    own = Target(address, "op-inferdeck-x", "~/.inferdeck", credentials, ConsoleHome(deck.home))
     async with OperatorClient(own) as client:
         with pytest.raises(Distrusted) as caught:
             await client.get_snapshot()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from control_plane.fleet import platform as module
 from control_plane.fleet.members import MemberProcess
 from control_plane.fleet.platform import Platform
 from control_plane.settings import Home, PoolSettings, RouterSettings, Settings
-from control_plane.store import Conversations, Database, Turns
+from control_plane.store import Conversations, Database, DesiredState, Turns
 from control_plane.store.sweep import KEEP_RESPONSES_S, LONGEST_TURN_S
 from tests.unit.fleet.test_controller import NoLauncher
 from tests.unit.gateway.fakes import until
@@ -89,15 +88,12 @@ async def test_a_number_of_replicas_that_outlived_a_restart_is_told(tmp_path: Pa
     home.create()
     database = Database.open("", home.database)
     settings = Settings(pools=(PoolSettings(name="a", replicas=2), PoolSettings(name="b", replicas=2)))
-    first = Platform(settings, home, database, NoLauncher())
-    await first.pools.scale("b", 3)
-    await first.events.close()
+    DesiredState(database, "").set_replicas("b", 3, configured=2)
     platform = Platform(settings, home, database, NoLauncher())
-    platform.start()
-    await asyncio.sleep(0)  # what was started begins
+    platform._tell_of_scales()
     told = [event for event in platform.events.recent(10) if event.kind == "scaled"]
     assert [(event.subject, event.message) for event in told] == [
         ("pool/b", "3 replicas, as it was scaled to; its settings say 2")
     ]
-    await platform._shut_down(0.0)
+    await platform.events.close()
     database.close()
