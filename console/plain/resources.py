@@ -306,7 +306,7 @@ def _requests(snapshot: Snapshot) -> Sequence[Column[RequestView]]:
         Column("WORKER", lambda r: r.worker_id or figures.NONE, keep=7),
         Column("PHASE", lambda r: r.phase.name.lower(), keep=8, style=request_style),
         Column("PROMPT", lambda r: str(r.prompt_tokens), right=True, keep=5),
-        Column("CACHED", lambda r: str(r.cached_tokens), right=True, keep=3),
+        Column("CACHED", cached_of, right=True, keep=3),
         Column("PREDICTED", predicted_of, right=True, wide=True, keep=1),
         Column(
             "OUTPUT",
@@ -328,6 +328,11 @@ def _requests(snapshot: Snapshot) -> Sequence[Column[RequestView]]:
         Column("ASKED FOR", lambda r: r.choice.asked if r.choice else r.model, wide=True, keep=2),
         Column("COST", lambda r: figures.money(r.cost or None), right=True, wide=True, keep=2),
     )
+
+
+def cached_of(request: RequestView) -> str:
+    """Tokens of the prompt that were cached, which its worker tells at the end."""
+    return figures.NONE if request.phase.active and not request.cached_tokens else str(request.cached_tokens)
 
 
 def predicted_of(request: RequestView) -> str:
